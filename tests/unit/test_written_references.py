@@ -4,7 +4,13 @@ import yaml
 from prometheus_client import CollectorRegistry, Metric
 
 from hack.reference import configuration, ring, sdk_api
+from hack.reference.commands import DOCUMENT, REPORTS, document
 from hack.reference.configuration import SCHEMA, VALUES
+from hack.reference.schema import Schema, read
+from sharder.cli.command import COMMANDS
+from sharder.config.load import load
+from sharder.config.settings import Settings
+from sharder.core.names import CONFIG_API_VERSION
 from sharder.metrics.registry import PREFIX, Metrics
 from tests.support.alerts import FILE
 from tests.support.documents import OF_PYTHON, ROOT, documented_metrics
@@ -63,3 +69,38 @@ def test_every_alert_on_its_page_begins_with_its_severity_and_summary() -> None:
     ]
 
     assert [head for head in heads if head not in page] == []
+
+
+# Settings
+
+
+CONFIG = read(SCHEMA.read_text()).properties["config"]
+
+
+def defaults(schema: Schema) -> dict[str, object]:
+    """Return what the schema says would be in a file that says all."""
+    below = {name: defaults(each) or each.default for name, each in schema.properties.items()}
+    return {name: default for name, default in below.items() if default is not None}
+
+
+def test_the_defaults_in_the_schema_are_those_of_the_program() -> None:
+    said = {"apiVersion": CONFIG_API_VERSION, "kind": "SharderConfig", **defaults(CONFIG)}
+
+    assert load(yaml.safe_dump(said).encode(), strict=True).settings == Settings()
+
+
+# Commands
+
+
+def test_the_commands_are_what_their_parsers_and_reports_say_today() -> None:
+    assert DOCUMENT.read_text() == document()
+
+
+def test_every_command_that_prints_json_has_its_fields_on_the_page() -> None:
+    printing = {
+        command.name
+        for command in COMMANDS.values()
+        if any("--output" in argument.names for argument in command.arguments)
+    }
+
+    assert printing == {*REPORTS}

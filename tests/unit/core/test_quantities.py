@@ -1,11 +1,19 @@
-"""Facts about `sharder.core.texts`: Kubernetes quantities as numbers."""
+"""Facts about `sharder.core.texts`: quantities and durations as numbers."""
 
 import re
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 
-from sharder.core.texts import MAX_LENGTH, MAX_PARTS, quantities, quantity
+from sharder.core.texts import (
+    MAX_LENGTH,
+    MAX_PARTS,
+    parse_duration,
+    parse_time,
+    quantities,
+    quantity,
+)
 
 
 def test_a_suffix_of_no_quantity_is_named() -> None:
@@ -45,3 +53,18 @@ def test_a_list_has_a_limited_number_of_parts() -> None:
     assert len(quantities(",".join(most))) == MAX_PARTS
     with pytest.raises(ValueError, match="a list of quantities has at most 32 parts"):
         quantities(",".join([*most, "cpu=1"]))
+
+
+# Durations
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("15", 15), ("0.5", 0.5), ("-1", -1), ("2m", 120)])
+def test_a_time_without_a_unit_is_in_seconds(text: str, seconds: float) -> None:
+    assert parse_time(text) == timedelta(seconds=seconds)
+    assert parse_duration("0") == timedelta()
+
+
+@pytest.mark.parametrize("text", ["", "inf", "nan", "1e3", "15 s", "two", "99999999999"])
+def test_an_invalid_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"not a duration|292 years"):
+        parse_time(text)

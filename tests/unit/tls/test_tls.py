@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from sharder.core.errors import ConfigError
-from sharder.tls.bundle import CertificateBundle, problem
+from sharder.tls.bundle import CertificateBundle, is_one_of, problem, token_of
 from sharder.tls.issue import (
     AUTHORITY_VALIDITY,
     BACKDATED,
@@ -173,3 +173,23 @@ def test_a_bundle_has_its_time(moment: datetime, found: str | None) -> None:
         assert problem(BUNDLE, NAMES, moment) is None
     else:
         assert (problem(BUNDLE, NAMES, moment) or "").startswith(found)
+
+
+# Tokens, which only API servers know
+
+
+def test_a_token_can_be_a_segment_of_a_path_and_comes_from_the_key_alone() -> None:
+    token = token_of(b"key")
+
+    assert token == token_of(b"key") != token_of(b"another key")
+    assert len(token) == 32
+    assert set(token) <= set("0123456789abcdef")
+    assert token_of(b"") == ""
+
+
+def test_only_a_whole_token_is_one() -> None:
+    token = token_of(b"key")
+
+    assert is_one_of(token, ("other", token))
+    assert not any(is_one_of(given, (token,)) for given in ("", token[:-1], token + "0", "é"))
+    assert not is_one_of("", ())

@@ -5,6 +5,7 @@ import json
 import msgspec
 import pytest
 
+from sharder.core.admission.answers import Decision
 from sharder.core.api.meta import Json
 from sharder.core.movement.patches import Operation
 from sharder.core.names import RingName
@@ -29,6 +30,8 @@ from tests.unit.webhook.reviews import (
     review_of,
 )
 from webhook.app import health_app
+from webhook.messages import MAX_WARNING_CHARACTERS
+from webhook.review import encode
 
 
 def allowing(result: Exchange) -> Response:
@@ -245,3 +248,15 @@ async def test_an_invalid_review_is_a_bad_request_with_a_reason_of_one_line(body
     assert result.body.startswith(b"not an AdmissionReview: ")
     assert result.body.count(b"\n") == 1
     assert counts.answers == [("", "malformed")]
+
+
+# What an answer looks like
+
+
+def test_a_warning_fits_into_a_header() -> None:
+    decision = Decision(outcome="x", warning="a\r\nSet-Cookie: z\x00" + "b" * 1_000)
+
+    [warning] = json.loads(encode("uid-1", decision))["response"]["warnings"]
+
+    assert warning.startswith("a??Set-Cookie: z?b")
+    assert len(warning) == MAX_WARNING_CHARACTERS

@@ -12,11 +12,13 @@ from sharder.core.api.ring import Condition, ControllerRing, RingStatus, unreada
 from sharder.core.diagnosis.check import Facts, RingReads, report
 from sharder.core.diagnosis.finding import Finding, Level, Unread
 from sharder.core.diagnosis.installation import Answer, Certificates, Configuration
-from sharder.core.diagnosis.ring import DRAINING, WAITING
+from sharder.core.diagnosis.ring import DRAINING, WAITING, RingFacts, findings_of
+from sharder.core.diagnosis.shards import ShardFacts
 from sharder.core.names import PROBLEM_ANNOTATION, ObjectRef
 from sharder.core.preview.observe import members_of
+from sharder.core.status.phases import ShardPhase
 from tests.support.alerts import FILE as ALERTS
-from tests.support.values import DEMO, NOW, A, B, lease, ring
+from tests.support.values import DEMO, NOW, A, B, available, lease, ring
 from tests.unit.core.diagnosis.installed import released
 
 HERE = "sharding-system"
@@ -231,3 +233,28 @@ def test_objects_without_a_controller_are_counted_and_are_no_fault() -> None:
     assert any(
         each.message.startswith("4 objects of controlled resources") for each in found.findings
     )
+
+
+# What the facts about a ring and its shards say
+
+
+@pytest.mark.parametrize(
+    ("phase", "says"),
+    [
+        (ShardPhase.LOST, "shard shard-a is lost: 1 object waits for another shard"),
+        (ShardPhase.LATE, "shard shard-a is late"),
+        (ShardPhase.MISSING, "shard shard-a is missing"),
+    ],
+)
+def test_a_shard_in_trouble_is_named(phase: ShardPhase, says: str) -> None:
+    shard = ShardFacts(name=A, phase=phase, objects=1, silent_since=NOW)
+
+    found = findings_of(RingFacts(ring=ring(), members=available(A), shards=[shard]), NOW)
+
+    assert found[0].message == says
+
+
+def test_a_ring_without_objects_says_when_they_come() -> None:
+    found = findings_of(RingFacts(ring=ring(), members=available(A), objects=0), NOW)
+
+    assert [each.message for each in found] == ["no objects counted yet"]

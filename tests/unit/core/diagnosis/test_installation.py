@@ -2,12 +2,32 @@
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
-from sharder.core.diagnosis.finding import Level
-from sharder.core.diagnosis.installation import Certificate, Certificates, certificates, leader
-from sharder.core.names import ObjectRef
-from tests.support.values import NOW, lease
+from sharder.core.api.cluster import Schema
+from sharder.core.api.meta import LabelSelector, PartialObject, Requirement
+from sharder.core.api.ring import ControllerRing, RingResource
+from sharder.core.diagnosis.finding import Level, Unread
+from sharder.core.diagnosis.installation import (
+    NO_SHARD,
+    Answer,
+    Certificate,
+    Certificates,
+    Configuration,
+    answer_of,
+    certificates,
+    configuration,
+    crd,
+    leader,
+    missing_in,
+    probe_of,
+    relabelled,
+    webhook,
+)
+from sharder.core.names import GroupResource, ObjectRef
+from tests.support.values import NOW, SECRETS, A, lease, ring
+from tests.unit.core.diagnosis.installed import released
 
 LEASE = ObjectRef("sharding-system", "sharder")
 SECRET = ObjectRef("sharding-system", "sharder-certificates")
@@ -81,3 +101,116 @@ def test_a_certificate_that_is_not_valid_yet_fails() -> None:
 
     assert found.level is Level.FAIL
     assert "not valid before" in found.message
+
+
+# What the API server would drop
+
+
+def without(schema: Schema, *path: str) -> Schema:
+    """Return the schema without the field at the path; a list is stepped into."""
+    name, *rest = path
+    below = dict(schema.properties)
+    if rest:
+        below[name] = without(below[name], *rest)
+    else:
+        del below[name]
+    return msgspec.structs.replace(schema, properties=below)
+
+
+def test_the_crd_of_this_release_has_everything() -> None:
+    found = crd(released())
+
+    assert (found.level, found.advice) == (Level.OK, None)
+
+
+def test_a_cluster_without_the_crd_fails() -> None:
+    assert crd(None).level is Level.FAIL
+
+
+def test_the_first_of_many_missing_fields_are_named_and_the_rest_counted() -> None:
+    found = crd(Schema())
+
+    assert "spec.resources" in found.message
+    assert found.message.endswith(f"and {len(missing_in(Schema())) - 5} more")
+
+
+# Whether the webhook is called
+
+
+NODES = GroupResource("", "nodes")
+UNREAD = Unread("forbidden")
+
+
+def over(*resources: GroupResource, selector: LabelSelector | None = None) -> ControllerRing:
+    main = tuple(RingResource(group=of.group, resource=of.resource) for of in resources)
+    spec = msgspec.structs.replace(ring().spec, resources=main, object_selector=selector)
+    return msgspec.structs.replace(ring(), spec=spec)
+
+
+def probed(of: ControllerRing) -> tuple[GroupResource, PartialObject]:
+    probe = probe_of(of)
+    assert probe is not None
+    return probe[0], msgspec.convert(probe[1], PartialObject)
+
+
+def test_objects_of_controlled_resources_are_no_probes() -> None:
+    resource, _ = probed(ring())
+
+    assert resource == SECRETS  # the ring's ConfigMaps are controlled by them
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        over(NODES),
+        over(
+            SECRETS,
+            selector=LabelSelector(match_expressions=(Requirement(key="a", operator="Exists"),)),
+        ),
+    ],
+    ids=["content is unknown", "labels are unknown"],
+)
+def test_there_is_no_probe_whose_content_is_not_known(other: ControllerRing) -> None:
+    assert probe_of(other) is None
+
+
+@pytest.mark.parametrize(
+    ("owner", "available", "level"),
+    [
+        (A, 2, Level.OK),
+        (NO_SHARD, 2, Level.FAIL),
+        ("", 0, Level.OK),
+        ("", 2, Level.WARN),
+    ],
+    ids=["assigned", "not called", "no shard", "shards without room"],
+)
+def test_the_owner_of_the_answer_says_whether_the_webhook_was_called(
+    owner: str, available: int, level: Level
+) -> None:
+    found = webhook(ring(), Answer(request="a create", owner=owner), available=available)
+
+    assert (found.level, found.ring) == (level, "demo")
+
+
+@pytest.mark.parametrize(
+    ("found", "level"),
+    [
+        (Configuration(has_ca=True, trusts=True), Level.OK),
+        (Configuration(has_ca=True, trusts=False), Level.FAIL),
+        (Configuration(has_ca=False, trusts=False), Level.WARN),
+        (Configuration(has_ca=True, trusts=UNREAD), Level.WARN),
+        (UNREAD, Level.WARN),
+        (None, Level.FAIL),
+    ],
+    ids=["trusts", "another CA", "no CA", "unknown certificate", "unread", "missing"],
+)
+def test_a_configuration_is_there_and_trusts_the_certificate(
+    found: Configuration | Unread | None, level: Level
+) -> None:
+    assert configuration(ring(), found).level is level
+
+
+def test_an_existing_object_is_tried_with_the_label_of_no_shard() -> None:
+    patch = msgspec.convert(relabelled(ring()), PartialObject)
+
+    assert answer_of(ring(), "an update", patch) == Answer(request="an update", owner=NO_SHARD)

@@ -1,6 +1,7 @@
 """Facts about `sharder.core.preview.plan`: what a step means for the object, and whole rings."""
 
 from collections import Counter
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -10,10 +11,12 @@ from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.step import Action
 from sharder.core.names import ShardName, pin_label
+from sharder.core.placement.demand import identity_of
 from sharder.core.preview.plan import plan_ring
 from sharder.core.preview.state import Planned, advice
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
+from tests.support.simulated import Distribution, Placed, distribute
 from tests.support.values import (
     CONFIGMAPS,
     DEMO,
@@ -29,7 +32,7 @@ from tests.support.values import (
     ring,
     snapshot,
 )
-from tests.support.values_placement import BOUNDED, RENDEZVOUS, shard
+from tests.support.values_placement import BOUNDED, RENDEZVOUS, demand, placer, shard
 from tests.support.values_steering import steered
 
 
@@ -176,3 +179,30 @@ def test_the_drain_of_a_controlled_object_that_is_where_it_belongs_is_withdrawn(
 
 def test_a_child_follows_its_controller() -> None:
     assert child(A, of=named(SECRETS, B, NOW)).why == "it follows its controller to shard-b"
+
+
+# Chains of pins
+
+
+def owners(distribution: Distribution, *keys: str) -> list[ShardName | None]:
+    return [distribution.choices[identity_of(key)].shard for key in keys]
+
+
+def test_pins_follow_each_other_where_one_makes_room_for_the_next() -> None:
+    full = [shard(name, room=1) for name in (A, B, C)]
+    objects = [Placed(demand("x", on=A, pin=B)), Placed(demand("y", on=B, pin=C))]
+
+    assert owners(distribute(objects, placer(*full)), "x", "y") == [B, C]
+
+
+def test_a_plan_of_a_very_long_chain_of_pins_ends_before_all_objects_have_moved() -> None:
+    names = [ShardName(f"shard-{number:03}") for number in range(103)]
+    pins = [(f"x-{n:03}", *pair) for n, pair in enumerate(pairwise(names))]
+    objects = [Placed(demand(key, on=at, pin=to)) for key, at, to in pins]
+
+    found = distribute(objects, placer(*(shard(name, room=1) for name in names)))
+
+    assert owners(found, "x-000", "x-101") == [names[0], names[102]]
+
+
+# Shards that are evacuated, and movement that is paused

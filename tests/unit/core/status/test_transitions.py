@@ -1,7 +1,10 @@
-"""What happened to a ring: the differences that are told, and their sentences."""
+"""What happened to a ring: the differences that are told, their sentences, and phases."""
+
+from datetime import timedelta
 
 import pytest
 
+from sharder.core.api.lease import Lease
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.state import classify
 from sharder.core.names import SHARDER_IDENTITY, ShardName
@@ -9,12 +12,13 @@ from sharder.core.status.phases import (
     Kind,
     Phases,
     ShardPhase,
+    phase_of,
     phases_after,
     sentence,
     silence_of,
     transitions,
 )
-from tests.support.values import A, B, C, lease, members, snapshot
+from tests.support.values import NOW, A, B, C, lease, members, snapshot
 
 LOST, LEFT, READY, LATE, MISSING, LEAVING = (
     ShardPhase.LOST,
@@ -98,3 +102,29 @@ def test_a_taken_lease_means_lost_so_long_ago_and_a_released_one_left(
 
     assert phases_after({A: READY, B: READY}, now)[B] is phase
     assert silence_of(now, B, phase) == seconds
+
+
+# The phase of a shard by one read of its Lease
+
+
+SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("found", "phase"),
+    [
+        (lease(), ShardPhase.READY),
+        (lease(renewed=NOW - 14 * SECOND), ShardPhase.READY),
+        (lease(renewed=NOW - 15 * SECOND), ShardPhase.LATE),
+        (lease(renewed=NOW - 900 * SECOND), ShardPhase.LATE),
+        (lease(seconds=7200), ShardPhase.LEAVING),
+        (lease(holder="another-client"), ShardPhase.MISSING),
+        (lease(holder=""), ShardPhase.LEFT),
+        (lease(holder=None), ShardPhase.LEFT),
+        (lease(holder="", renewed=NOW - 900 * SECOND), ShardPhase.LEFT),
+        (lease(holder=SHARDER_IDENTITY), ShardPhase.LOST),
+        (lease(holder=SHARDER_IDENTITY, acquired=NOW - SECOND), ShardPhase.LEFT),
+    ],
+)
+def test_one_read_of_a_lease_shows_the_phase(found: Lease, phase: ShardPhase) -> None:
+    assert phase_of(found, NOW) is phase
