@@ -66,13 +66,16 @@ def test_the_configurations_use_every_field_of_the_reference() -> None:
 
 @pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.stem)
 def test_no_field_of_a_configuration_is_unknown(file: Path) -> None:
-    assert load(file.read_bytes()).unknown == ()
+    assert load(file.read_bytes(), strict=True).unknown == ()
 
 
 def test_the_values_of_a_configuration_are_taken() -> None:
     settings = load(SERVICE.read_bytes()).settings
 
+    client_config = settings.webhook.config.client_config
     assert settings.leader_election.lease_duration == timedelta(seconds=20)
+    assert settings.leader_election.renew_deadline == timedelta(seconds=15)
+    assert (client_config.service.port, client_config.service.path) == (8443, "/behind/a/gateway")
     assert settings.graceful_shutdown_timeout == timedelta(seconds=90)
     assert settings.controller.sharder.sync_period == timedelta(minutes=10)
     assert settings.controller.sharder.concurrent_moves == 50

@@ -21,52 +21,6 @@ from sharder.core.errors import ConfigError
 
 HEADER = "apiVersion: config.sharding.timebertt.dev/v1alpha1\nkind: SharderConfig\n"
 
-EVERY_FIELD_OF_THE_REFERENCE = f"""{HEADER}
-clientConnection:
-  kubeconfig: /etc/kubeconfig
-  acceptContentTypes: application/json
-  contentType: application/vnd.kubernetes.protobuf
-  qps: 100
-  burst: 150
-leaderElection:
-  leaderElect: true
-  leaseDuration: 30s
-  renewDeadline: 20s
-  retryPeriod: 4s
-  resourceLock: leases
-  resourceName: sharder
-  resourceNamespace: sharding-system
-debugging:
-  enableProfiling: true
-  enableContentionProfiling: false
-health:
-  bindAddress: :8081
-metrics:
-  bindAddress: 127.0.0.1:8080
-controller:
-  sharder:
-    syncPeriod: 10m
-webhook:
-  server:
-    certDir: /certs
-    certName: tls.crt
-    keyName: tls.key
-  config:
-    annotations:
-      cert-manager.io/inject-ca-from: sharding-system/webhook-server
-    clientConfig:
-      caBundle: Zm9v
-      service:
-        namespace: sharding-system
-        name: sharder
-        path: /prefix
-        port: 8443
-    namespaceSelector:
-      matchLabels:
-        sharded: "true"
-gracefulShutDown: 1m
-"""
-
 
 def settings(text: str = "") -> Settings:
     return load((HEADER + text).encode()).settings
@@ -91,17 +45,6 @@ def test_nothing_given_means_the_defaults_of_the_reference() -> None:
     assert defaults.controller.sharder.concurrent_moves == 100
     assert defaults.graceful_shutdown_timeout == timedelta(seconds=15)
     assert defaults.webhook.config.client_config.service.name == "sharder"
-
-
-def test_a_file_of_the_reference_is_taken_as_it_is() -> None:
-    loaded = load(EVERY_FIELD_OF_THE_REFERENCE.encode(), strict=True)
-
-    webhook = loaded.settings.webhook
-    assert loaded.unknown == ()
-    assert loaded.settings.graceful_shutdown_timeout == timedelta(minutes=1)
-    assert loaded.settings.leader_election.renew_deadline == timedelta(seconds=20)
-    assert webhook.config.client_config.service.port == 8443
-    assert webhook.config.namespace_selector == LabelSelector(match_labels={"sharded": "true"})
 
 
 def test_the_environment_wins_over_the_file_and_flags_over_both() -> None:

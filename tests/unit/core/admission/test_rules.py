@@ -86,9 +86,6 @@ def test_what_the_sharder_writes_stands(old: PartialObject, new: PartialObject) 
     assert update(old, new, writer=THE_SHARDER) == PASS
 
 
-# (b) the owner is untouched
-
-
 # (c) a client without the right changes the owner
 
 

@@ -100,6 +100,3 @@ def test_an_object_is_never_assigned_to_what_cannot_stand_in_a_label(shard: str)
 def test_an_invalid_label_value_is_never_sent(value: str) -> None:
     with pytest.raises(ValueError, match="cannot stand in a label"):
         patches.admission(BARE, labels={"ok": "1", "a": value})
-
-
-# What the tests apply patches with

@@ -32,7 +32,7 @@ from tests.support.values import (
     ring,
     snapshot,
 )
-from tests.support.values_placement import BOUNDED, RENDEZVOUS, demand, placer, shard
+from tests.support.values_placement import demand, placer, shard
 from tests.support.values_steering import steered
 
 
@@ -131,22 +131,6 @@ def test_an_object_whose_labels_are_not_selected_stays_where_it_is() -> None:
 # Movement that people steer or stop
 
 
-@pytest.mark.parametrize("spec", [BOUNDED, RENDEZVOUS], ids=lambda spec: spec.strategy)
-def test_a_plan_of_a_paused_ring_moves_nothing_but_what_has_no_shard(spec: PlacementSpec) -> None:
-    at = steered(shard(A, evacuating=True), shard(B), spec=spec, paused=True)
-    asked = obj(WIDGETS, "asked", owner=A, drain="true")
-
-    plan = whole(at, *on(A, 3), asked, obj(WIDGETS, "new"), obj(WIDGETS, "lost", owner=C))
-
-    assert Counter((planned.action, planned.to) for planned in plan.values()) == {
-        (Action.KEEP, A): 4,
-        (Action.ASSIGN, B): 2,
-    }
-    assert plan["on-shard-a-0"].why == "movement is paused"
-    assert plan["asked"].why.endswith("its drain is withdrawn")
-    assert plan["lost"].why == "shard-c is gone, and it belongs on shard-b"
-
-
 def test_an_object_that_a_full_shard_releases_in_a_rollout_goes_to_the_newest_revision() -> None:
     full, old = shard(A, room=1, revision="1"), shard(B, revision="1")
     at = steered(
@@ -203,6 +187,3 @@ def test_a_plan_of_a_very_long_chain_of_pins_ends_before_all_objects_have_moved(
     found = distribute(objects, placer(*(shard(name, room=1) for name in names)))
 
     assert owners(found, "x-000", "x-101") == [names[0], names[102]]
-
-
-# Shards that are evacuated, and movement that is paused
