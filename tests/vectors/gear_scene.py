@@ -92,6 +92,12 @@ class Scene:
         """Give back what the last gear has reserved, as often as one likes."""
         self.tally.forget(self._last)
 
+    def remarks(self) -> Mapping[ShardName, str]:
+        """Return what is said of each shard for a new gear."""
+        layout = self.layout
+        placer = Placer(layout, LeastLoaded(layout))
+        return placer.explain(Demand("", 0, group=GROUP), self.tally).remarks
+
     def chosen_at(self, position: int) -> ShardName | None:
         """Return where a new gear goes if `position` is drawn; nothing is counted."""
         layout = self.layout

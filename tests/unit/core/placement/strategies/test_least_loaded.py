@@ -3,66 +3,80 @@
 import pytest
 
 from sharder.core.placement.strategy import Choice
-from tests.support.least_loaded_ring import SIX, WEB, Ring, demand, ring, shard, spec
+from tests.support.values_placement import shard
+from tests.vectors.gear_scene import DISTRICT, Scene, spec_of
+
+SIX = {f"{zone}-{number}": zone for zone in "abc" for number in (1, 2)}
+
+
+def left(scene: Scene) -> list[str]:
+    """Return which shards are left for a new object of the group, the fullest first."""
+    *_, last = scene.narrow().values()
+    return [found.name for found in last.kept]
+
 
 # Groups, regions and zones
 
 
 def test_a_group_with_more_members_than_shards_leaves_the_surplus_without() -> None:
-    scene = Ring(SIX, spec(required=True))
+    scene = Scene(spec_of(pool_capacity=None, restricted=True))
+    for name, zone in SIX.items():
+        scene.add(shard(name, zone=zone, region="r"), 0)
 
-    choices = [scene.create(WEB) for _ in range(8)]
+    choices = [scene.place() for _ in range(8)]
 
-    assert {choice.shard for choice in choices[:6]} == {shard.name for shard in SIX}
+    assert {choice.shard for choice in choices[:6]} == SIX.keys()
     every = "every shard that can take the object (6) holds a member of its group"
     assert choices[6:] == [Choice(None, f"antiAffinity Required: {every}")] * 2
-    remarks = scene.placer.explain(demand(group=WEB), scene.tally).remarks.values()
+    remarks = scene.remarks().values()
     assert {remark.rpartition("; ")[2] for remark in remarks} == {
         f"dropped by antiAffinity: antiAffinity Required: {every}"
     }
 
 
 def test_a_group_that_is_on_every_shard_goes_where_it_has_the_fewest_members() -> None:
-    crowded, other = shard("a"), shard("b")
-    scene = Ring([crowded, other])
-    scene.put(crowded, 2, group=WEB)
-    scene.put(other, 1, group=WEB)
+    scene = Scene(spec_of(pool_capacity=None))
+    scene.add(shard("a"), 2, members=2)
+    scene.add(shard("b"), 1, members=1)
 
-    assert scene.left(WEB) == ["b"]
+    assert left(scene) == ["b"]
 
 
 def test_zones_that_a_group_uses_already_are_zones_that_it_may_use() -> None:
-    lost = shard("lost", "z2")
-    scene = Ring([shard("a", "z1")], spec(min_zones=2), lost=[lost])
-    scene.put(lost, 1, group=WEB)
+    scene = Scene(spec_of(pool_capacity=None, min_zones=2))
+    scene.add(shard("a", zone="z1"), 0)
+    scene.add(shard("lost", zone="z2"), 1, members=1, offered=False)
 
-    assert scene.place(WEB).shard == "a"
+    assert scene.place().shard == "a"
 
 
 def test_zones_of_one_name_in_two_regions_are_two() -> None:
-    one, two = shard("one", "z1", region="r1"), shard("two", "z1", region="r2")
-    scene = Ring([one, two], spec(min_zones=3))
-    scene.put(one, 1, group=WEB)
-    scene.put(two, 1, group=WEB)
+    scene = Scene(spec_of(pool_capacity=None, min_zones=3))
+    for region in ("r1", "r2"):
+        scene.add(shard(f"in-{region}", zone="z1", region=region), 1, members=1)
 
-    assert scene.place(WEB).reason == "the group can use 2 zones, minZones is 3"
+    assert scene.place().reason == "the group can use 2 zones, minZones is 3"
 
 
 def test_mean_loads_are_compared_exactly() -> None:
-    home = shard("home", "z0")
-    third, sixth = shard("a", "z1", room=3), shard("b", "z1", room=6)
-    half, other = shard("c", "z2", room=4), shard("d", "z2", room=12)
-    scene = ring({third: 1, sixth: 2, half: 1, other: 5, home: 0})
-    scene.put(home, 1, group=WEB)
+    scene = Scene(spec_of(pool_capacity=None))
+    scene.add(shard("home", zone="z0"), 1, members=1)
+    for name, zone, held, room in (
+        ("a", 1, 1, 3),
+        ("b", 1, 2, 6),
+        ("c", 2, 1, 4),
+        ("d", 2, 5, 12),
+    ):
+        scene.add(shard(name, zone=f"z{zone}", room=room), held)
 
-    assert sorted(scene.left(WEB)) == ["a", "b", "c", "d"]
+    assert sorted(left(scene)) == ["a", "b", "c", "d"]
 
 
 # Load and pools
 
 
 @pytest.mark.parametrize(
-    ("room", "left"),
+    ("room", "kept"),
     [
         ((50, 5000), "8654321 0"),
         ((50, 2000), "8654321 0"),
@@ -71,33 +85,31 @@ def test_mean_loads_are_compared_exactly() -> None:
     ],
 )
 def test_of_pools_that_are_more_than_half_full_a_fifth_is_dropped_where_room_is_least(
-    room: tuple[int, int], left: str
+    room: tuple[int, int], kept: str
 ) -> None:
-    odd, even = shard("odd", pool="odd"), shard("even", pool="even")
-    shards = [shard(str(index), pool=("even", "odd")[index % 2], room=1000) for index in range(10)]
-    scene = Ring(shards, spec(pool_capacity=6000), lost=[odd, even])
-    for where in shards:
-        scene.put(where, 100 + int(where.name))
-    for rest, free in zip((odd, even), room, strict=True):
-        held = sum(scene.tally.on(shard.name) for shard in scene.layout.pools[rest.pool])
-        scene.put(rest, 6000 - free - held)
+    scene = Scene(spec_of())
+    for index in range(10):
+        pool = ("even", "odd")[index % 2]
+        scene.add(shard(str(index), pool=pool, room=1000), 100 + index)
+    for pool, free in zip(("odd", "even"), room, strict=True):
+        held = sum(scene.tally.on(found.name) for found in scene.layout.pools[pool])
+        scene.add(shard(pool, pool=pool), DISTRICT - free - held, offered=False)
 
-    assert scene.left() == [*left.replace(" ", "")]
+    assert left(scene) == [*kept.replace(" ", "")]
 
 
 # Explanations
 
 
 def test_every_candidate_is_reported_with_which_cut_it_was_dropped() -> None:
-    home = shard("home", "z1")
-    near, far, high = shard("near", "z1"), shard("far", "z2"), shard("high", "z3")
-    abroad, nowhere = shard("abroad", "z1", region="r2"), shard("nowhere")
-    scene = ring({home: 1, near: 1, far: 5, high: 40, abroad: 0, nowhere: 0}, spec(required=True))
-    scene.put(home, 1, group=WEB)
+    scene = Scene(spec_of(pool_capacity=None, restricted=True))
+    scene.add(shard("home", zone="z1", region="r"), 2, members=1)
+    for name, zone, held in (("near", "z1", 1), ("far", "z2", 5), ("high", "z3", 40)):
+        scene.add(shard(name, zone=zone, region="r"), held)
+    scene.add(shard("abroad", zone="z1", region="r2"), 0)
+    scene.add(shard("nowhere", region="r"), 0)
 
-    remarks = scene.placer.explain(demand(group=WEB), scene.tally).remarks
-
-    assert remarks == {
+    assert scene.remarks() == {
         "home": "active load 5 %, 1 of its group here, 1 in its zone; dropped by antiAffinity: "
         "it holds a member of the group",
         "near": "active load 2.5 %, 0 of its group here, 1 in its zone; dropped by members in "
