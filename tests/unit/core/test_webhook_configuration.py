@@ -3,14 +3,18 @@
 import json
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypedDict
 
 import pytest
 from msgspec import structs
 
 from sharder.core.api.meta import NAME_LABEL, Json, LabelSelector, Requirement
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
-from sharder.core.webhook_configuration import Endpoint, Registration, configuration_of
+from sharder.core.webhook_configuration import (
+    Endpoint,
+    Registration,
+    configuration_of,
+)
 from tests.support.values import OWNER, ring
 
 
@@ -49,8 +53,38 @@ CREATED, LABELLED, UNASSIGNED = (
 )
 
 
-Found: TypeAlias = dict[str, Any]
-"""A webhook as the API server gets it."""
+class Rule(TypedDict):
+    resources: list[str]
+    operations: list[str]
+    apiVersions: list[str]
+    scope: str
+
+
+class Condition(TypedDict):
+    name: str
+    expression: str
+
+
+class ClientConfig(TypedDict, total=False):
+    url: str
+    service: dict[str, Json]
+    caBundle: str
+
+
+class Found(TypedDict):
+    """A webhook as the API server gets it."""
+
+    name: str
+    rules: list[Rule]
+    matchConditions: list[Condition]
+    clientConfig: ClientConfig
+    namespaceSelector: dict[str, Json]
+    objectSelector: dict[str, Json]
+    failurePolicy: str
+    timeoutSeconds: int
+    sideEffects: str
+    reinvocationPolicy: str
+    admissionReviewVersions: list[str]
 
 
 def webhooks(

@@ -164,33 +164,32 @@ def test_an_object_that_nothing_controls_belongs_to_no_shard() -> None:
 # Directed objects
 
 
-def directed(to: ShardName, name: str = "", **fields: str) -> PartialObject:
+def directed(to: ShardName, owner: ShardName | None, drain: str | None = None) -> PartialObject:
     """A Secret that belongs on A, and that was sent elsewhere."""
-    return secret(name or belonging_to(A, BOTH), annotations={NEXT: to}, **fields)
+    return secret(belonging_to(A, BOTH), owner=owner, drain=drain, annotations={NEXT: to})
 
 
 def test_a_drain_towards_another_shard_is_wanted() -> None:
     assert plan_main(BOTH, secret(belonging_to(A, BOTH), owner=A, drain="true")) == Withdraw()
-    assert plan_main(BOTH, directed(B, owner=A, drain="true")) == WAITING
+    assert plan_main(BOTH, directed(B, A, "true")) == WAITING
 
 
 @pytest.mark.parametrize("towards", [A, C])
 def test_a_drain_towards_its_own_shard_or_one_that_is_not_there_is_withdrawn(
     towards: ShardName,
 ) -> None:
-    assert plan_main(BOTH, directed(towards, owner=A, drain="true")) == Withdraw()
+    assert plan_main(BOTH, directed(towards, A, "true")) == Withdraw()
 
 
 def test_an_object_without_owner_goes_where_it_was_sent_and_its_children_with_it() -> None:
-    name, owners = belonging_to(A, BOTH), Owners()
-    sent = directed(B, name)
+    owners, sent = Owners(), directed(B, None)
 
     step = plan_main(BOTH, sent)
     owners.note(BOTH, sent, step)
 
     assert step == Assign(B)
-    assert plan_controlled(BOTH, child(name, A), owners) == Relabel(B)
+    assert plan_controlled(BOTH, child(sent.metadata.name, A), owners) == Relabel(B)
 
 
 def test_a_direction_without_a_drain_moves_nothing_and_is_removed() -> None:
-    assert plan_main(BOTH, directed(B, owner=A)) == Withdraw()
+    assert plan_main(BOTH, directed(B, A)) == Withdraw()
