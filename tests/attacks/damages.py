@@ -42,7 +42,7 @@ DAMAGES: Final[Mapping[str, Damage]] = {
         f"{_LEASES}/test_validity.py::test_a_held_lease_with_a_duration_out_of_range_makes_no_shard",
     ),
     "A6": Damage(
-        "sharder/core/leases/observed.py",
+        "sharder/core/leases/state.py",
         "        if self.is_silent(monotonic):\n            return ShardState.UNCERTAIN\n",
         "",
         f"{_LEASES}/test_observed.py::"

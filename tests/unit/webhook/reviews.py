@@ -222,17 +222,13 @@ async def exchange(
     method: str = "POST",
     path: str = PATH,
     headers: Headers = JSON,
-    is_cut: bool = False,
 ) -> Exchange:
-    """Send a request, its body in pieces, and return what came back.
-
-    If it is cut, the client goes away before the end of the body.
-    """
+    """Send a request, its body in pieces, and return what came back."""
     sent = [head_of(method, path, headers, len(pieces[0]) if pieces else 0), *pieces]
-    if len(pieces) > 1 or is_cut:
+    if len(pieces) > 1:
         sent = [head_of(method, path, headers), *chunks_of(pieces)]
     connection, wire = connected(port_of(app))
-    for piece in sent[:-1] if is_cut else sent:
+    for piece in sent:
         connection.data_received(piece)
     await asyncio.sleep(0)
     if connection.answering is not None:
