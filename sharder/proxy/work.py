@@ -10,7 +10,7 @@ from sharder.core.api.meta import Json, Resource
 from sharder.core.errors import ApiError, Conflict, NotFound
 from sharder.core.names import WATCHES_ANNOTATION, GroupResource
 from sharder.ports import Changed, Listed, Removed
-from sharder.proxy.here import Main
+from sharder.proxy.here import Here, Main
 from sharder.proxy.view import View
 from sharder.runtime.error_log import Once
 from sharder.runtime.reflector import follow
@@ -88,14 +88,23 @@ class Followers:
         events = follow(source, doing="watch own objects", clock=context.clock, rng=context.rng)
         async with aclosing(events):
             async for event in events:
-                match event:
-                    case Listed(items, version):
-                        here.listed(resource.id, [obj.metadata for obj in items], version)
-                        listed.add(resource.id)
-                    case Changed(obj):
-                        here.changed(resource.id, obj.metadata)
-                    case Removed(obj):
-                        here.removed(resource.id, obj.metadata)
+                _record(here, resource.id, event)
+                listed.add(resource.id)  # which comes first
+                del event  # the next one can be days away, and a list is large
+
+
+def _record(
+    here: Here,
+    resource: GroupResource,
+    event: Listed[OwnObject] | Changed[OwnObject] | Removed[OwnObject],
+) -> None:
+    match event:
+        case Listed(items, version):
+            here.listed(resource, [obj.metadata for obj in items], version)
+        case Changed(obj):
+            here.changed(resource, obj.metadata)
+        case Removed(obj):
+            here.removed(resource, obj.metadata)
 
 
 class Work:

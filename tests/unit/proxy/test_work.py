@@ -1,6 +1,7 @@
 """What a proxied shard follows, and releases."""
 
 import asyncio
+import gc
 import random
 from collections.abc import AsyncGenerator
 from unittest.mock import AsyncMock, Mock
@@ -92,6 +93,8 @@ async def test_what_is_assigned_while_the_objects_are_listed_is_not_forgotten() 
 
     following = asyncio.ensure_future(followers.run())
     await eventually(has_listed, within=5)
+    lists = [each for each in gc.get_objects() if isinstance(each, Listed)]
+    assert lists == [], "a list of many objects is not kept until the next event"
     jobs.goes_on.clear()
     listing = asyncio.ensure_future(followers.list_anew())
     await asyncio.sleep(0.1)
