@@ -6,7 +6,7 @@ from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.desired import NOT_COUNTED, choose, excess_of
 from sharder.core.movement.patches import patch_of
-from sharder.core.movement.planner import PAUSED, plan_displaced, plan_main, reservation_of
+from sharder.core.movement.planner import PAUSED, plan_displaced, plan_main
 from sharder.core.movement.step import Assign, Drain, Keep, Withdraw
 from sharder.core.names import pin_label
 from tests.support.json_patch import written
@@ -53,22 +53,6 @@ def test_a_drain_is_withdrawn_where_no_other_shard_can_have_the_object(
     assert plan_main(ring, known(ring, obj(owner=A))) == Keep(
         "no shard can take the object: shard-a: it is being evacuated"
     )
-
-
-def test_no_more_of_its_objects_are_drained_than_there_is_room_for() -> None:
-    ring = steered(LEAVING, STAYING, spec=bounded(per_shard=3), held={B: 1})
-    steps = []
-
-    for number in range(3):
-        found = known(ring, obj(WIDGETS, f"w-{number}", owner=A))
-        steps.append(plan_main(ring, found))
-        reservation = reservation_of(ring, found, steps[-1])
-        if reservation is not None:
-            tally_of(ring).assume(reservation)
-
-    assert steps[:2] == [Drain(A)] * 2
-    assert isinstance(steps[2], Keep)
-    assert "shard-b: it is full: 3 of 3 objects" in steps[2].why
 
 
 def test_the_excess_of_a_shard_without_pool_is_drained_once_without_room_elsewhere() -> None:
@@ -172,17 +156,6 @@ def test_objects_without_shard_and_of_a_lost_shard_are_assigned(spec: PlacementS
     steps.append(plan_main(ring, known(ring, obj(owner=C, drain="true", annotations={NEXT: B}))))
 
     assert steps == [Assign(B)] * 3
-
-
-def test_the_excess_of_a_shard_stays_there() -> None:
-    shards, limit = (shard(A), shard(B)), bounded(per_shard=2)
-    moving, paused = (
-        steered(*shards, spec=limit, held={A: 2}, paused=is_paused) for is_paused in (False, True)
-    )
-    steps = [plan_displaced(ring, known(ring, obj(owner=A)), A) for ring in (moving, paused)]
-
-    assert steps == [Drain(A), PAUSED]
-    assert (excess_of(moving), excess_of(paused)) == ({A: 1}, {})
 
 
 def test_no_shard_has_too_many_while_nothing_is_counted() -> None:

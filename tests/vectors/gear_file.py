@@ -117,7 +117,6 @@ class ActiveCapacity(msgspec.Struct, frozen=True):
 
     max_active_gears: int
     started: int
-    idle: int
     stopped: int
     new_building_deploying: int
     unknown: int

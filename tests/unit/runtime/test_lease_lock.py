@@ -60,22 +60,6 @@ async def test_a_lease_that_is_missing_or_deleted_is_created_with_its_labels(
     assert holder.valid()
 
 
-@pytest.mark.parametrize("duration", [15, 30])
-async def test_anothers_lease_is_taken_as_soon_as_it_was_silent_for_its_own_duration(
-    cache: World, duration: int
-) -> None:
-    await cache.give("shardlease-controller", duration)
-    holder = cache.holder()
-
-    async with cache.running(holder.acquire()):
-        await cache.clock.advance(duration - 0.1)
-        early = (await cache.lease()).holder_identity
-        await cache.clock.advance(0.2)
-
-    assert early == "shardlease-controller"
-    assert (await cache.lease()).holder_identity == "me"
-
-
 class Cut(FakeStore[Lease]):
     """Is out of reach."""
 

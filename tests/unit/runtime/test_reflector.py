@@ -70,29 +70,20 @@ async def follower() -> AsyncIterator[Follower]:
         task.cancel()
 
 
-async def test_nothing_is_lost_or_reported_twice_when_the_server_hangs_up(
-    follower: Follower,
+@pytest.mark.parametrize("errors", [[], [DOWN]], ids=["hangs up", "breaks"])
+async def test_nothing_is_lost_or_reported_twice_when_a_watch_ends(
+    follower: Follower, errors: list[ApiError]
 ) -> None:
     await settle()
     await follower.create("a")
 
     await follower.clock.advance(50)
-    follower.store.hang_up()
+    await follower.break_watch(*errors)
     await follower.create("b")
-
-    assert follower.seen == ["list", "+a", "+b"]
-    assert follower.errors == []
-
-
-async def test_a_broken_watch_resumes_where_it_was(follower: Follower) -> None:
-    await settle()
-    await follower.break_watch(DOWN)
-    await follower.create("a")
-    await follower.create("b")
-
     await follower.clock.advance(BACKOFF.cap)
 
     assert follower.seen == ["list", "+a", "+b"]
+    assert [each for each in follower.errors if each] == errors
 
 
 async def test_a_server_that_stays_down_is_asked_less_and_less_often(follower: Follower) -> None:

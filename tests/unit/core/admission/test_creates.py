@@ -1,10 +1,11 @@
 """Facts about `sharder.core.admission.rules`: objects that are created."""
 
 import pytest
+from msgspec import structs
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.movement.acknowledgement import Writer
-from sharder.core.names import GroupResource, ShardName
+from sharder.core.names import GroupResource
 from tests.support.admissions import (
     NAMESAKE,
     OTHER_POD,
@@ -77,46 +78,33 @@ def unnamed(labels: dict[str, str] | None, *, generate_name: str = "") -> Partia
 # (f) controlled objects are created
 
 
-@pytest.mark.parametrize(
-    ("asked", "writer", "owner"),
-    [
-        (A, OWNERS_POD, A),
-        (A, OWNERS_ACCOUNT, A),
-        (A, PERSON, A),
-        (A, OTHER_POD, B),
-        (A, STRANGE_ACCOUNT, B),
-        (A, NAMESAKE, B),
-        (None, NAMESAKE, B),
-        (C, OWNERS_POD, A),
-        (None, OWNERS_POD, A),
-        (None, OTHER_POD, B),
-        (None, Writer(username="x", pod_name=C), B),
-        (None, PERSON, B),
-        (C, PERSON, B),
-        ("", PERSON, B),
-        ("no such shard", PERSON, B),
-    ],
-    ids=[
-        "the owner stays that its pod names",
-        "the owner stays that an account of its namespace names",
-        "the owner stays that a person names",
-        "another pod names no shard but itself",
-        "an account of another namespace names no shard",
-        "a pod of another namespace names no shard, not even of its own name",
-        "a pod of another namespace is no shard",
-        "another owner yields to the creator's pod",
-        "the creator's pod",
-        "the creator's pod, another one",
-        "a pod that is no shard yields to the owner's key",
-        "the owner's key",
-        "an unavailable owner yields to the owner's key",
-        "an empty owner yields to the owner's key",
-        "an invalid owner yields to the owner's key",
-    ],
-)
-def test_a_new_controlled_object_belongs_where_its_creator_is(
-    asked: str | None, writer: Writer, owner: ShardName
-) -> None:
+CREATED = {
+    "the owner stays that its pod names": (A, OWNERS_POD, A),
+    "the owner stays that an account of its namespace names": (A, OWNERS_ACCOUNT, A),
+    "the owner stays that a person names": (A, PERSON, A),
+    "another pod names no shard but itself": (A, OTHER_POD, B),
+    "an account of another namespace names no shard": (A, STRANGE_ACCOUNT, B),
+    "a pod of another namespace names no shard, not even of its own name": (A, NAMESAKE, B),
+    "a pod of another namespace is no shard": (None, NAMESAKE, B),
+    "another owner yields to the creator's pod": (C, OWNERS_POD, A),
+    "the creator's pod": (None, OWNERS_POD, A),
+    "the creator's pod, another one": (None, OTHER_POD, B),
+    "a pod that is no shard yields to the owner's key": (
+        None,
+        Writer(username="x", pod_name=C),
+        B,
+    ),
+    "the owner's key": (None, PERSON, B),
+    "an unavailable owner yields to the owner's key": (C, PERSON, B),
+    "an empty owner yields to the owner's key": ("", PERSON, B),
+    "an invalid owner yields to the owner's key": ("no such shard", PERSON, B),
+}
+"""Which owner is asked for, by whom, and who becomes it."""
+
+
+@pytest.mark.parametrize("case", CREATED)
+def test_a_new_controlled_object_belongs_where_its_creator_is(case: str) -> None:
+    asked, writer, owner = CREATED[case]
     new = obj(CONFIGMAPS, owner=asked, drain="true", controlled_by=SECRET_TO_B)
 
     decision = create(new, of=CONFIGMAPS, writer=writer)
@@ -135,10 +123,4 @@ def test_a_stale_webhook_leaves_a_new_controlled_object_to_its_creator_alone() -
 
 
 def replace_labels(of: PartialObject, labels: dict[str, str] | None) -> PartialObject:
-    meta = ObjectMeta(
-        name=of.metadata.name,
-        namespace=of.metadata.namespace,
-        labels=labels,
-        annotations=of.metadata.annotations,
-    )
-    return PartialObject(api_version=of.api_version, kind=of.kind, metadata=meta)
+    return structs.replace(of, metadata=structs.replace(of.metadata, labels=labels))

@@ -29,29 +29,6 @@ def test_what_is_being_written_counts_and_is_begun_when_it_was_written() -> None
     assert later is not None and later.seconds == 10.0  # noqa: PT018
 
 
-def test_a_drain_that_failed_gives_its_place_back() -> None:
-    budget = Budget[str]()
-    for name in ("x", "y"):
-        budget.begin(name, A, 0.0)
-        budget.give_back(name)
-
-    assert budget.refusal(A, TWO_A_MINUTE, 0.0) is None
-    assert budget.refusal(A, TWO_AT_A_TIME, 0.0) is None
-
-
-def test_a_shard_has_no_more_drains_open_than_it_may() -> None:
-    budget = Budget[str]()
-    drain(budget, "x")
-    budget.begin("y", A, 0.0)
-
-    refusal = budget.refusal(A, TWO_AT_A_TIME, 0.0)
-
-    assert refusal is not None
-    assert refusal.limit is Limit.CONCURRENT_DRAINS
-    assert refusal.why == "at most 2 objects drain from shard-a at a time"
-    assert budget.refusal(B, TWO_AT_A_TIME, 0.0) is None
-
-
 def test_a_drain_older_than_a_minute_does_not_count() -> None:
     budget = Budget[str]()
     drain(budget, "x", now=0.0)

@@ -6,7 +6,6 @@ from sharder.core.keys import main_key
 from sharder.core.movement.planner import (
     Owners,
     keep_priority_of,
-    plan_displaced,
     plan_handover,
     plan_main,
     reservation_of,
@@ -57,26 +56,6 @@ def test_controlled_objects_follow_an_owner_whose_reservation_is_forgotten() -> 
 
     assert isinstance(step, Assign)
     assert owners.shard_for(ring, obj(CONFIGMAPS, "c", controlled_by="s")) == step.shard
-
-
-@pytest.mark.parametrize(
-    ("owner", "drain", "step"),
-    [
-        (A, None, Drain(A)),
-        (A, "true", Keep("it no longer counts against its shard's ceiling")),
-        (B, None, Keep("it no longer counts against its shard's ceiling")),
-    ],
-)
-def test_the_excess_of_a_shard_is_drained_once(owner: str, drain: str | None, step: Step) -> None:
-    ring, _ = counted(2, {A: 3})
-
-    assert plan_displaced(ring, obj(owner=owner, drain=drain), A) == step
-
-
-def test_an_object_that_has_room_again_is_not_drained() -> None:
-    ring, _ = counted(2, {A: 2})
-
-    assert plan_displaced(ring, obj(owner=A), A) == Keep("its shard has room for it again")
 
 
 @pytest.mark.parametrize(

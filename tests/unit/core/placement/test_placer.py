@@ -3,10 +3,8 @@
 import pytest
 
 from sharder.core.api.ring import PlacementSpec
-from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import NO_COUNTS
 from sharder.core.placement.counting.tally import Tally
-from sharder.core.placement.demand import Demand
 from tests.support.values import A, B, C, D
 from tests.support.values_placement import (
     BOUNDED,
@@ -42,33 +40,24 @@ def test_where_every_shard_is_cordoned_it_is_not_room_that_is_missing() -> None:
 # Pins to shards that get nothing, and moves that users ask for
 
 
-@pytest.mark.parametrize(
-    ("asking", "goal"),
-    [
-        (demand(), None),
-        (demand(pin=D), None),
-        (demand(pin=B), B),
-        (demand(on=A, pin=B), B),
-        (demand(pin=C), C),
-        (demand(on=C, pin=C), C),
-        (demand(on=A, pin=C), None),
-        (demand(pin=C, moves=True), None),
-    ],
-    ids=[
-        "no pin",
-        "to a shard that does not exist",
-        "new",
-        "elsewhere",
-        "new, to a cordoned shard",
-        "there",
-        "elsewhere, to a cordoned shard",
-        "released, to a cordoned shard",
-    ],
-)
+PINS = {
+    "no pin": (demand(), None),
+    "to a shard that does not exist": (demand(pin=D), None),
+    "new": (demand(pin=B), B),
+    "elsewhere": (demand(on=A, pin=B), B),
+    "new, to a cordoned shard": (demand(pin=C), C),
+    "there": (demand(on=C, pin=C), C),
+    "elsewhere, to a cordoned shard": (demand(on=A, pin=C), None),
+    "released, to a cordoned shard": (demand(pin=C, moves=True), None),
+}
+
+
+@pytest.mark.parametrize("case", PINS)
 @every_strategy
 def test_a_pin_to_a_cordoned_shard_lets_new_objects_wait_and_others_be(
-    spec: PlacementSpec, asking: Demand, goal: ShardName | None
+    spec: PlacementSpec, case: str
 ) -> None:
+    asking, goal = PINS[case]
     of = placer(shard(A), shard(B), shard(C, cordoned=True), spec=spec)
 
     assert of.goal_of(asking) == goal

@@ -38,34 +38,28 @@ def targets(of: Placer, counts: Tally) -> set[ShardName | None]:
 # When it is one
 
 
-@pytest.mark.parametrize(
-    ("shards", "newest"),
-    [
-        ((), None),
-        ((shard(A), shard(B)), None),
-        ((shard(A), NEW_C), None),
-        ((OLD_A, OLD_B), None),
-        ((OLD_A, NEW_C), NEW),
-        ((OLD_A, NEW_C, shard(B, since=9.0)), NEW),
-        ((shard(A, revision=OLD, since=3.0), NEW_C), OLD),
-        ((OLD_A, shard(C, revision=NEW, since=2.0, ready=False)), OLD),
-        ((shard(A, revision=OLD, ready=False), shard(C, revision=NEW, ready=False)), NEW),
-    ],
-    ids=[
-        "no shard",
-        "no shard has a revision",
-        "one shard has none",
-        "all have the same",
-        "two revisions",
-        "a shard without a revision does not count",
-        "a rollback",
-        "the new one is not ready",
-        "no shard is ready",
-    ],
-)
+NEWEST: dict[str, tuple[tuple[Shard, ...], str | None]] = {
+    "no shard": ((), None),
+    "no shard has a revision": ((shard(A), shard(B)), None),
+    "one shard has none": ((shard(A), NEW_C), None),
+    "all have the same": ((OLD_A, OLD_B), None),
+    "two revisions": ((OLD_A, NEW_C), NEW),
+    "a shard without a revision does not count": ((OLD_A, NEW_C, shard(B, since=9.0)), NEW),
+    "a rollback": ((shard(A, revision=OLD, since=3.0), NEW_C), OLD),
+    "the new one is not ready": ((OLD_A, shard(C, revision=NEW, since=2.0, ready=False)), OLD),
+    "no shard is ready": (
+        (shard(A, revision=OLD, ready=False), shard(C, revision=NEW, ready=False)),
+        NEW,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NEWEST)
 def test_the_newest_revision_is_that_of_the_ready_shard_that_took_its_lease_last(
-    shards: tuple[Shard, ...], newest: str | None
+    case: str,
 ) -> None:
+    shards, newest = NEWEST[case]
+
     assert layout(*shards).newest == newest
 
 
