@@ -125,16 +125,12 @@ def test_a_killed_shard_in_go_is_replaced_within_two_durations(story: Story) -> 
     assert story.kill.seconds - writing < 4 * LEASE_SECONDS
 
 
-def test_a_shard_that_stands_still_loses_its_objects_and_no_other_loses_any(
-    story: Story,
-) -> None:
+def test_a_shard_that_stands_still_loses_its_objects_and_no_other_loses_any(story: Story) -> None:
     assert givers(story.pause) == {story.cast.name(3)}
     assert len(story.pause.moved) == story.pause.before.shares()[story.cast.name(3)] > 0
 
 
-def test_a_shard_that_stood_still_ends_when_it_goes_on_and_writes_nothing(
-    story: Story,
-) -> None:
+def test_a_shard_that_stood_still_ends_when_it_goes_on_and_writes_nothing(story: Story) -> None:
     assert (story.paused_exit_code, story.written_late) == (1, set())
 
 

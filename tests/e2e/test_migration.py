@@ -103,9 +103,7 @@ def test_both_controllers_report_the_same_shards(migration: Migration) -> None:
     assert migration.ours.states == migration.old.states
 
 
-def test_the_webhook_is_ours_and_nothing_of_the_others_is_left_in_it(
-    migration: Migration,
-) -> None:
+def test_the_webhook_is_ours_and_nothing_of_the_others_is_left_in_it(migration: Migration) -> None:
     theirs = ('"service": {', "cert-manager.io/")
     before, after = json.dumps(migration.old.webhook), json.dumps(migration.ours.webhook)
 

@@ -46,9 +46,7 @@ def silent_at(spans: list[tuple[int, int]], died: int) -> float:
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 60)), max_size=8))
-def test_all_time_that_was_blind_counts_whatever_the_order(
-    found: list[tuple[int, int]],
-) -> None:
+def test_all_time_that_was_blind_counts_whatever_the_order(found: list[tuple[int, int]]) -> None:
     spans = sorted(((begin, begin + long) for begin, long in found), key=lambda span: span[1])
     blind = {second for begin, end in spans for second in range(begin, end)}
 

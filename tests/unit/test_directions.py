@@ -5,10 +5,8 @@ from dataclasses import replace
 import pytest
 
 from sharder.core.admission.answers import Decision
-from sharder.core.admission.rules import Review, decide
 from sharder.core.api.meta import PartialObject
 from sharder.core.leases.shard import Shard
-from sharder.core.movement.acknowledgement import Writer
 from sharder.core.movement.desired import choose, objection
 from sharder.core.movement.planner import PAUSED, plan_directed, plan_displaced, plan_main
 from sharder.core.movement.step import Assign, Drain, Keep, Withdraw
@@ -21,12 +19,12 @@ from sharder.core.names import (
 )
 from sharder.core.placement.counting.counts import Entry
 from sharder.core.ring.snapshot import RingSnapshot
+from tests.support.admissions import update
 from tests.support.values import DEMO, NEXT, WIDGETS, A, B, C, obj
 from tests.support.values_placement import bounded, shard
 from tests.support.values_steering import APART, known, steered
 
 PIN = pin_label(DEMO)
-PERSON = Writer(username="user")
 TO_B = {NEXT: B}
 HOME, GOAL, OTHER = (
     shard(name, region="north", zone="north-1", pool="blue") for name in (A, B, C)
@@ -42,8 +40,7 @@ def acknowledged(by: RingSnapshot, old: PartialObject) -> Decision:
         k: v for k, v in (old.metadata.labels or {}).items() if ".alpha" not in k or k == PIN
     }
     new = obj(WIDGETS, old.metadata.name, labels=labels, annotations=old.metadata.annotations)
-    review = Review(operation="UPDATE", resource=WIDGETS, obj=new, old=old, writer=PERSON)
-    return decide(review, by, frozenset())
+    return update(old, new, by=by)
 
 
 def directed(name: str = "w", owner: str | None = A, **labels: str) -> PartialObject:

@@ -34,9 +34,7 @@ def cache() -> World:
     return World()
 
 
-async def test_a_lease_that_is_missing_or_deleted_is_created_with_its_labels(
-    cache: World,
-) -> None:
+async def test_a_lease_that_is_missing_or_deleted_is_created_with_its_labels(cache: World) -> None:
     holder = cache.holder(ring="demo")
 
     await holder.acquire()

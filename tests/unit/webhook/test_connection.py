@@ -139,9 +139,7 @@ async def test_a_client_that_waits_for_leave_to_send_its_body_gets_it() -> None:
 
 
 @pytest.mark.parametrize("then", ["another request", "garbage", "goes away", "nothing"])
-async def test_an_answer_that_takes_long_comes_first_and_to_nobody_who_has_gone(
-    then: str,
-) -> None:
+async def test_an_answer_that_takes_long_comes_first_and_to_nobody_who_has_gone(then: str) -> None:
     entered, leave = asyncio.Event(), asyncio.Event()
 
     class Slow(RingValidation):

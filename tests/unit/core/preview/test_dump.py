@@ -9,8 +9,9 @@ from sharder.core.api.meta import Json, LabelSelector
 from sharder.core.errors import ConfigError
 from sharder.core.preview.dump import decode_dump, parse_stream, plan_dump, plural_of
 from sharder.core.preview.plan import PlanReport
+from tests.support.values import lease
 
-RENEWED = "2026-03-01T12:00:00.000000Z"
+LEASE: Json = msgspec.to_builtins(lease("a"))
 RING: Mapping[str, Json] = {
     "apiVersion": "sharding.timebertt.dev/v1alpha1",
     "kind": "ControllerRing",
@@ -23,24 +24,6 @@ RING: Mapping[str, Json] = {
     },
     "status": {},
 }
-
-
-def lease(name: str, *, ring: str = "demo", renewed: str | None = RENEWED) -> Json:
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "labels": {"alpha.sharding.timebertt.dev/controllerring": ring},
-        },
-        "spec": {
-            "holderIdentity": name,
-            "leaseDurationSeconds": 15,
-            "acquireTime": RENEWED,
-            "renewTime": renewed,
-        },
-    }
 
 
 def thing(
@@ -79,8 +62,8 @@ def test_the_servers_own_plural_overrides_the_usual_one() -> None:
     }
     ox = thing("Ox", "bill", version="farm.example/v1")
 
-    assert planned(lease("a"), ox) == {}
-    assert planned(lease("a"), ox, served) == {"farm.example/Ox/default/bill": "a"}
+    assert planned(LEASE, ox) == {}
+    assert planned(LEASE, ox, served) == {"farm.example/Ox/default/bill": "a"}
 
 
 @pytest.mark.parametrize(
@@ -182,5 +165,5 @@ def test_namespaces_of_the_dump_tell_what_the_ring_selects() -> None:
         for name in ("one", "kube-system")
     ]
 
-    assert planned(lease("a"), *secrets) == {"/Secret/one/s": "a"}
-    assert planned(lease("a"), *secrets, *spaces).keys() >= {"/Secret/one/s"}
+    assert planned(LEASE, *secrets) == {"/Secret/one/s": "a"}
+    assert planned(LEASE, *secrets, *spaces).keys() >= {"/Secret/one/s"}
