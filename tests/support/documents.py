@@ -24,11 +24,10 @@ _FENCE = re.compile(r"^```(?P<language>[a-z]*)\n(?P<text>.*?)^```$", re.MULTILIN
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block; `language` is what follows the fence, maybe nothing."""
+    """A fenced block."""
 
     document: Path
     line: int
-    language: str
     text: str
 
     @override
@@ -49,7 +48,7 @@ def prose(document: Path) -> str:
 def blocks(language: str) -> list[Block]:
     """Return all blocks of a language, in order."""
     return [
-        Block(document, text.count("\n", 0, found.start()) + 1, language, found["text"])
+        Block(document, text.count("\n", 0, found.start()) + 1, found["text"])
         for document in DOCUMENTS
         for text in [read(document)]
         for found in _FENCE.finditer(text)

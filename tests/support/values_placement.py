@@ -16,7 +16,6 @@ from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategies.least_loaded import Chain, Cut, LeastLoaded
 from sharder.core.placement.strategies.spread import FULL_SCORE, spread_scores
 from sharder.core.placement.strategy import Layout, group_members_of
-from tests.support.simulated import Placed
 from tests.support.values import A
 
 Place: TypeAlias = tuple[str, str]
@@ -129,11 +128,6 @@ def spread_of(
 def cuts_of(of: Layout, asking: Demand, candidates: Sequence[Shard], counts: Counts) -> list[Cut]:
     """Return what LeastLoaded drops of the candidates for an object, cut by cut."""
     return list(Chain(LeastLoaded(of), asking, counts).cuts(candidates))
-
-
-def placed(held: Mapping[str, ShardName | None]) -> list[Placed]:
-    """Objects by key, each with its shard."""
-    return [Placed(demand(key, on=name)) for key, name in held.items()]
 
 
 def _by_name(*shards: Shard) -> tuple[Shard, ...]:

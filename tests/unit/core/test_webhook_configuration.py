@@ -48,16 +48,8 @@ REGISTRATION = Registration(
 )
 
 
-CREATED, LABELLED, UNASSIGNED = (
-    f"{prefix}sharder.sharding.timebertt.dev" for prefix in ("created.", "labelled.", "")
-)
-
-
-class Rule(TypedDict):
-    resources: list[str]
-    operations: list[str]
-    apiVersions: list[str]
-    scope: str
+UNASSIGNED = "sharder.sharding.timebertt.dev"
+LABELLED = f"labelled.{UNASSIGNED}"
 
 
 class Condition(TypedDict):
@@ -65,21 +57,12 @@ class Condition(TypedDict):
     expression: str
 
 
-class ClientConfig(TypedDict, total=False):
-    url: str
-    service: dict[str, Json]
-    caBundle: str
-
-
 class Found(TypedDict):
     """A webhook as the API server gets it."""
 
     name: str
-    rules: list[Rule]
     matchConditions: list[Condition]
-    clientConfig: ClientConfig
     namespaceSelector: dict[str, Json]
-    objectSelector: dict[str, Json]
     failurePolicy: str
     timeoutSeconds: int
     sideEffects: str
@@ -95,15 +78,6 @@ def webhooks(
     """Return the webhooks of a ring by name, in their order."""
     body = json.loads(json.dumps(configuration_of(of or ring(), registration, shard_namespaces)))
     return {each["name"]: each for each in body["webhooks"]}
-
-
-def rules(webhook: Found) -> dict[str, str]:
-    """Return the operations by resource."""
-    return {
-        each["resources"][0]: " ".join(each["operations"])
-        for each in webhook["rules"]
-        if (each["apiVersions"], each["scope"], len(each["resources"])) == (["*"], "*", 1)
-    }
 
 
 def conditions(webhook: Found) -> dict[str, str]:

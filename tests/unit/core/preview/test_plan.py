@@ -10,7 +10,7 @@ from sharder.core.api.meta import LabelSelector, PartialObject
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.step import Action
-from sharder.core.names import ShardName, pin_label
+from sharder.core.names import ShardName
 from sharder.core.placement.demand import identity_of
 from sharder.core.preview.plan import plan_ring
 from sharder.core.preview.state import Planned, advice
@@ -19,7 +19,6 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.support.simulated import Distribution, Placed, distribute
 from tests.support.values import (
     CONFIGMAPS,
-    DEMO,
     SECRETS,
     WIDGETS,
     A,
@@ -42,7 +41,7 @@ def child(owner: str | None = None, *, of: str | None = None) -> Planned:
     return found
 
 
-NOW, PIN = snapshot(), pin_label(DEMO)
+NOW = snapshot()
 ON_B = named(WIDGETS, B, NOW)
 
 
