@@ -56,9 +56,7 @@ async def test_a_child_of_a_cluster_scoped_object_is_where_its_owner_is(service:
         assert len(set(owners)) > 1
 
 
-async def test_a_forged_owner_of_an_object_without_controller_is_removed(
-    service: Service,
-) -> None:
+async def test_a_forged_owner_of_an_object_without_controller_is_removed(service: Service) -> None:
     async with service.scene(SECRETS, controlled=[CONFIGMAPS]) as scene:
         forged = {scene.owner: scene.shard("a")}
 

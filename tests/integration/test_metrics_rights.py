@@ -111,9 +111,7 @@ async def test_without_permission_it_is_forbidden(scraper: Scraper) -> None:
     )
 
 
-async def test_with_permission_it_shows_the_metrics_and_in_clear_nothing(
-    scraper: Scraper,
-) -> None:
+async def test_with_permission_it_shows_the_metrics_and_in_clear_nothing(scraper: Scraper) -> None:
     scraper.grant()
 
     scrape = await scraper.until_allowed()

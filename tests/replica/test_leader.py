@@ -145,9 +145,7 @@ async def test_rings_that_cannot_work_are_not_ready_and_say_why(world: World) ->
 
 @pytest.mark.slow
 @staged
-async def test_the_status_is_written_when_it_changes_and_counts_now_and_then(
-    world: World,
-) -> None:
+async def test_the_status_is_written_when_it_changes_and_counts_now_and_then(world: World) -> None:
     await world.begin("p0", "p1")
     world.has_webhook = False
     for number in range(3):

@@ -121,9 +121,7 @@ async def test_one_lease_that_cannot_be_written_keeps_no_other(world: World) -> 
 
 
 @staged
-async def test_leases_that_make_no_shard_are_reported_once_and_never_written(
-    world: World,
-) -> None:
+async def test_leases_that_make_no_shard_are_reported_once_and_never_written(world: World) -> None:
     await world.begin("p0")
     long = "x" * 80
     held: dict[str, Json] = {

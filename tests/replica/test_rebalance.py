@@ -44,9 +44,7 @@ def last(world: World) -> tuple[int, str]:
 
 
 @staged
-async def test_objects_are_drained_to_their_target_until_the_shards_are_even(
-    world: World,
-) -> None:
+async def test_objects_are_drained_to_their_target_until_the_shards_are_even(world: World) -> None:
     await lopsided(world, 6, even())
     assert counts(world) == {"p0": 3, "p0*": 3}
     assert {each.next for each in world.written if each.owner.endswith("*")} == {"p1"}

@@ -281,9 +281,7 @@ async def test_a_replica_that_stops_gives_back_the_lease_it_holds(world: World) 
 
 
 @staged
-async def test_a_lease_that_others_write_while_it_is_held_runs_out_by_itself(
-    world: World,
-) -> None:
+async def test_a_lease_that_others_write_while_it_is_held_runs_out_by_itself(world: World) -> None:
     await world.begin("p0", "p1")
     await world.put("s", "p0", SECRETS)
     await world.puppets["p0"].release()

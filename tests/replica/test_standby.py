@@ -38,9 +38,7 @@ async def drained(world: World, name: str, *, owner: str = "p0", to: str = "p1")
 
 
 @staged
-async def test_a_standby_hands_over_what_has_a_next_shard_and_nothing_else(
-    world: World,
-) -> None:
+async def test_a_standby_hands_over_what_has_a_next_shard_and_nothing_else(world: World) -> None:
     await without_leader(world, "p0", "p1")
     for name, to in (("site", "p1"), ("no-next", ""), ("gone-next", "ghost"), ("busy", "p1")):
         await drained(world, name, to=to)

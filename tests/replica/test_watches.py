@@ -111,9 +111,7 @@ async def test_while_no_lease_is_seen_new_objects_are_left_to_the_leader(world: 
 
 @pytest.mark.slow
 @staged
-async def test_many_leases_that_come_and_go_stop_neither_moves_nor_a_rescue(
-    world: World,
-) -> None:
+async def test_many_leases_that_come_and_go_stop_neither_moves_nor_a_rescue(world: World) -> None:
     await world.begin("p0", "p1")
     await world.put("secret", "p0", SECRETS, to="p0")
     await asyncio.sleep(3)

@@ -13,10 +13,14 @@ from sharder.cli.certs import report_of
 from sharder.cli.check_certificates import certificates_of
 from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import ObjectMeta
-from sharder.tls.rotation import new_bundle
-from tests.support.certificates import POLICY
+from sharder.tls.rotation import Policy, new_bundle
 from tests.support.values import NOW
 
+POLICY = Policy(
+    names=("webhook.sharding-system.svc",),
+    validity=timedelta(days=90),
+    rotate_before=timedelta(days=30),
+)
 BUNDLE = new_bundle(POLICY, NOW)
 LATER = NOW + timedelta(days=80, hours=1)
 

@@ -10,11 +10,7 @@ from msgspec import structs
 
 from sharder.core.api.meta import NAME_LABEL, Json, LabelSelector, Requirement
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
-from sharder.core.webhook_configuration import (
-    Endpoint,
-    Registration,
-    configuration_of,
-)
+from sharder.core.webhook_configuration import Endpoint, Registration, configuration_of
 from tests.support.values import OWNER, ring
 
 

@@ -1,9 +1,13 @@
-"""Facts about `sharder.core.api.lease`: Leases and their times on the wire."""
+"""Facts about `sharder.core.api`: Leases on the wire, Secrets and selectors."""
+
+from typing import Literal, TypeAlias
 
 import msgspec
 import pytest
 
+from sharder.core.api.cluster import Secret
 from sharder.core.api.lease import parse_time, read_lease
+from sharder.core.api.meta import ObjectMeta, Requirement
 from sharder.core.leases.shard import invalid_annotations
 from sharder.core.names import (
     CAPACITY_ANNOTATION,
@@ -54,3 +58,49 @@ def test_a_text_that_is_too_long_is_as_malformed_and_not_kept(key: str, limit: i
     assert fits.metadata.annotation(key) == "1" * limit
     assert found.metadata.annotation(key) == f"longer than {limit} characters"
     assert len(list(invalid_annotations(found))) == 1
+
+
+# Secrets
+
+
+def test_a_secret_is_named_without_its_data() -> None:
+    secret = Secret(
+        metadata=ObjectMeta(name="tls", namespace="here"),
+        type="Opaque",
+        data={"tls.key": "c2VjcmV0"},
+    )
+
+    assert repr(secret) == "Secret(here/tls, type='Opaque', keys=['tls.key'])"
+
+
+# Selectors
+
+
+Operator: TypeAlias = Literal["In", "NotIn", "Exists", "DoesNotExist"]
+
+HAS_X, HAS_OTHER_X, HAS_NONE = {"k": "x"}, {"k": "other"}, {"unrelated": "x"}
+
+
+@pytest.mark.parametrize(
+    ("operator", "labels", "matches"),
+    [
+        ("In", HAS_X, True),
+        ("In", HAS_OTHER_X, False),
+        ("In", HAS_NONE, False),
+        ("NotIn", HAS_X, False),
+        ("NotIn", HAS_OTHER_X, True),
+        ("NotIn", HAS_NONE, True),
+        ("Exists", HAS_X, True),
+        ("Exists", HAS_OTHER_X, True),
+        ("Exists", HAS_NONE, False),
+        ("DoesNotExist", HAS_X, False),
+        ("DoesNotExist", HAS_OTHER_X, False),
+        ("DoesNotExist", HAS_NONE, True),
+    ],
+)
+def test_an_expression_matches_as_in_the_api_server(
+    operator: Operator, labels: dict[str, str], matches: bool
+) -> None:
+    requirement = Requirement(key="k", operator=operator, values=("x", "y"))
+
+    assert requirement.matches(labels) is matches

@@ -13,16 +13,7 @@ from sharder.core.movement.planner import (
     plan_main,
     plan_owned,
 )
-from sharder.core.movement.step import (
-    Assign,
-    Drain,
-    Keep,
-    Relabel,
-    Release,
-    Send,
-    Step,
-    Withdraw,
-)
+from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Release, Send, Step, Withdraw
 from sharder.core.names import RECALLED, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import CONFIGMAPS, NEXT, SECRETS, A, B, C, members, named, obj, snapshot

@@ -4,8 +4,10 @@ import pytest
 
 from sharder.core.keys import main_key
 from sharder.core.movement.planner import (
+    PAUSED,
     Owners,
     keep_priority_of,
+    plan_displaced,
     plan_handover,
     plan_main,
     reservation_of,
@@ -15,7 +17,8 @@ from sharder.core.names import pin_label
 from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Reservation
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, obj, snapshot
-from tests.support.values_steering import counted
+from tests.support.values_placement import bounded, shard
+from tests.support.values_steering import counted, steered
 
 PIN = pin_label(DEMO)
 
@@ -56,6 +59,27 @@ def test_controlled_objects_follow_an_owner_whose_reservation_is_forgotten() -> 
 
     assert isinstance(step, Assign)
     assert owners.shard_for(ring, obj(CONFIGMAPS, "c", controlled_by="s")) == step.shard
+
+
+NO_MORE = Keep("it no longer counts against its shard's ceiling")
+
+
+@pytest.mark.parametrize(
+    ("owner", "drain", "held", "paused", "step"),
+    [
+        (A, None, 3, False, Drain(A)),
+        (A, "true", 3, False, NO_MORE),
+        (B, None, 3, False, NO_MORE),
+        (A, None, 2, False, Keep("its shard has room for it again")),
+        (A, None, 3, True, PAUSED),
+    ],
+)
+def test_the_excess_of_a_shard_is_drained_once(
+    owner: str, drain: str | None, held: int, paused: bool, step: Step
+) -> None:
+    ring = steered(shard(A), shard(B), spec=bounded(per_shard=2), held={A: held}, paused=paused)
+
+    assert plan_displaced(ring, obj(owner=owner, drain=drain), A) == step
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Facts about the condition `Fenced`."""
+"""Facts about the condition `Fenced`, and what proves a fence."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,11 +6,11 @@ import pytest
 
 from sharder.core.api.lease import to_the_second
 from sharder.core.api.ring import Condition, RingStatus
-from sharder.core.fence import Fence, NoFence, Proof, UnknownFence, digest_of
+from sharder.core.fence import Fence, NoFence, Proof, UnknownFence, answer, digest_of, proof_of
 from sharder.core.leases.membership import Members, Standing
-from sharder.core.names import ShardName
+from sharder.core.names import RingName, ShardName
 from sharder.core.status.status import FORGOTTEN_AFTER, fenced
-from tests.support.values import A, B, ring
+from tests.support.values import DEMO, A, B, ring
 
 ONCE_FENCED = RingStatus(conditions=(Condition(type="Fenced", status="True"),))
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
@@ -89,3 +89,34 @@ def test_a_shard_without_an_account_in_its_namespace_may_be_outside_of_the_fence
     assert message.startswith(
         "cannot verify that the fence covers 2 shards, e.g. Lease elsewhere/shard-a: the name"
     )
+
+
+# What the answer of the policy proves
+
+
+USERS = ("system:serviceaccount:a:one", "system:serviceaccount:b:two")
+DIGEST = "0123456789ab"
+
+
+def refusal(said: str) -> str:
+    by = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request:"
+    return f'PATCH /x: controllerrings "demo" is forbidden: {by} {said} [403]'
+
+
+@pytest.mark.parametrize("users", [USERS, USERS[:1], ()])
+def test_the_answer_of_the_policy_is_a_proof(users: tuple[str, ...]) -> None:
+    said = answer(DEMO, DIGEST, users)
+
+    assert proof_of(refusal(said), DEMO) == Fence(digest=DIGEST, users=users)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "requests to controllerrings are frozen",
+        "fence of the ring demo stands: rules xyz, accounts",
+        answer(RingName("demo-2"), DIGEST, USERS),
+    ],
+)
+def test_another_refusal_proves_nothing(said: str) -> None:
+    assert proof_of(refusal(said), DEMO) == UnknownFence(refusal(said))
