@@ -187,14 +187,7 @@ async def _there_and_back(
     await reference.register()
     await reference.inject_authority()
     back = await _look(observer, client)
-    return Migration(
-        old=old,
-        ours=ours,
-        back=back,
-        seconds=seconds,
-        written=written,
-        born=born,
-    )
+    return Migration(old=old, ours=ours, back=back, seconds=seconds, written=written, born=born)
 
 
 async def _born(client: Client, name: str) -> str:

@@ -145,10 +145,7 @@ certificates: {mode: Magic}
             "certificates: {validity: 720h}",
             "certificates.validity: must be longer than rotateBefore (2592000s), but is 2592000s",
         ),
-        (
-            "certificates: {rotateBefore: 0s}",
-            "certificates.rotateBefore: must be longer than 0s",
-        ),
+        ("certificates: {rotateBefore: 0s}", "certificates.rotateBefore: must be longer than 0s"),
         ("health: 8081", "health: must be a mapping, but is 8081"),
     ],
 )

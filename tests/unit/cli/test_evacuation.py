@@ -44,11 +44,7 @@ async def test_shards_are_all_marked_before_the_first_is_waited_for(
 async def test_waiting_ends_when_the_shard_is_seen_empty_twice(cluster: Steered) -> None:
     await cluster.give(0)
     late = partial(cluster.give, 1)
-    cluster.clock.script = [
-        partial(cluster.move, 0),
-        late,
-        partial(cluster.move, 1),
-    ]
+    cluster.clock.script = [partial(cluster.move, 0), late, partial(cluster.move, 1)]
 
     await wait(cluster)
 

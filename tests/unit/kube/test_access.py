@@ -134,10 +134,7 @@ async def test_another_context_can_be_chosen(script: Script, server: str, tmp_pa
 @pytest.mark.parametrize("of", ["data", "files", "plugin"])
 async def test_a_client_certificate_is_presented(script: Script, tmp_path: Path, of: str) -> None:
     authority = Authority("unit tests")
-    server, own = (
-        authority.issue("localhost", "127.0.0.1"),
-        authority.issue(user="me"),
-    )
+    server, own = (authority.issue("localhost", "127.0.0.1"), authority.issue(user="me"))
     for name, data in (("crt", own.certificate), ("key", own.key), ("ca", authority.certificate)):
         (tmp_path / name).write_bytes(data)
     user: Json = {"client-certificate": "crt", "client-key": "key"}

@@ -125,8 +125,7 @@ async def test_a_shard_whose_rights_cannot_be_checked_goes_on_with_a_warning(
 
 
 @pytest.mark.parametrize(
-    ("needed", "of_children"),
-    [(needed_rights, ["create", "patch"]), (rights_behind_proxy, [])],
+    ("needed", "of_children"), [(needed_rights, ["create", "patch"]), (rights_behind_proxy, [])]
 )
 def test_the_rights_that_are_needed_are_those_of_the_documentation(
     needed: Callable[[Handled, ObjectRef], Sequence[Right]], of_children: list[str]
@@ -175,10 +174,7 @@ async def test_a_shard_takes_no_lease_while_its_ring_assigns_what_it_does_not_re
 @pytest.mark.parametrize(
     ("resources", "message"),
     [
-        (
-            [],
-            "spec.resources lacks secrets, so the shard gets none",
-        ),
+        ([], "spec.resources lacks secrets, so the shard gets none"),
         (
             [RingResource(resource="secrets")],
             "the controlledResources of secrets lack configmaps, so children do not move with "

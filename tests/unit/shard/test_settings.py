@@ -31,11 +31,7 @@ SOUND = Settings(name="shard-a", namespace="default")
     [
         ({}, "node-1", "apps"),
         ({"POD_NAME": "pod-1", "POD_NAMESPACE": "team"}, "pod-1", "team"),
-        (
-            {"POD_NAME": "pod-1", "SHARD_NAME": "s", "SHARD_NAMESPACE": "shards"},
-            "s",
-            "shards",
-        ),
+        ({"POD_NAME": "pod-1", "SHARD_NAME": "s", "SHARD_NAMESPACE": "shards"}, "s", "shards"),
     ],
 )
 def test_the_shards_own_variables_come_before_the_pods_and_those_before_the_host(

@@ -94,11 +94,7 @@ async def test_a_failure_of_ours_lets_the_ring_pass_with_a_warning(
 
 
 @pytest.mark.parametrize(
-    "body",
-    [
-        body_of({"resources": 1}),
-        body_of({"placement": {"strategy": "Newer"}}),
-    ],
+    "body", [body_of({"resources": 1}), body_of({"placement": {"strategy": "Newer"}})]
 )
 async def test_a_ring_that_cannot_be_read_passes_with_a_warning(body: bytes) -> None:
     response = await judged(body)

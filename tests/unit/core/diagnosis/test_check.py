@@ -87,12 +87,7 @@ def test_a_healthy_installation_has_a_line_for_each_check() -> None:
 
 def test_what_cannot_be_read_is_a_warning_for_each_check() -> None:
     blind = replace(HEALTHY, members=UNREAD, configuration=UNREAD, answer=UNREAD)
-    unread = replace(
-        facts(blind),
-        schema=UNREAD,
-        leader=UNREAD,
-        certificates=UNREAD,
-    )
+    unread = replace(facts(blind), schema=UNREAD, leader=UNREAD, certificates=UNREAD)
 
     found = report(unread)
 

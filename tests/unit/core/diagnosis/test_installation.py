@@ -176,12 +176,7 @@ def test_there_is_no_probe_whose_content_is_not_known(other: ControllerRing) -> 
 
 @pytest.mark.parametrize(
     ("owner", "available", "level"),
-    [
-        (A, 2, Level.OK),
-        (NO_SHARD, 2, Level.FAIL),
-        ("", 0, Level.OK),
-        ("", 2, Level.WARN),
-    ],
+    [(A, 2, Level.OK), (NO_SHARD, 2, Level.FAIL), ("", 0, Level.OK), ("", 2, Level.WARN)],
     ids=["assigned", "not called", "no shard", "shards without room"],
 )
 def test_the_owner_of_the_answer_says_whether_the_webhook_was_called(

@@ -40,11 +40,7 @@ def test_a_held_lease_that_is_watched_is_judged_by_its_silence_whatever_its_time
 
 @pytest.mark.parametrize(
     ("age", "state", "wait"),
-    [
-        (0, ShardState.DEAD, 75),
-        (74, ShardState.DEAD, 1),
-        (75, ShardState.ORPHANED, None),
-    ],
+    [(0, ShardState.DEAD, 75), (74, ShardState.DEAD, 1), (75, ShardState.ORPHANED, None)],
 )
 def test_a_lease_without_its_holder_that_is_watched_is_judged_by_its_times(
     age: int, state: ShardState, wait: float | None

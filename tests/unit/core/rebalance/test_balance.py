@@ -51,10 +51,7 @@ def at(
 ) -> RingSnapshot:
     """The ring `demo` with its objects counted; `shards` has the annotations of the Leases."""
     spec = msgspec.structs.replace(
-        ring().spec,
-        placement=placement,
-        rebalance=rebalance,
-        movement=MovementSpec(paused=paused),
+        ring().spec, placement=placement, rebalance=rebalance, movement=MovementSpec(paused=paused)
     )
     of = msgspec.structs.replace(ring(), spec=spec)
     leases = []
@@ -200,10 +197,7 @@ def test_a_full_pool_gets_nothing_from_elsewhere() -> None:
         (at(placement=PlacementSpec()), balance.FOLLOWS),
         (at(synced=False), balance.NOT_COUNTED),
         (at(paused=True), balance.PAUSED),
-        (
-            at(labels={A: {REVISION_LABEL: "old"}, B: {REVISION_LABEL: "new"}}),
-            balance.ROLLOUT,
-        ),
+        (at(labels={A: {REVISION_LABEL: "old"}, B: {REVISION_LABEL: "new"}}), balance.ROLLOUT),
     ],
 )
 def test_a_run_without_moves_says_why(now: RingSnapshot, why: str) -> None:

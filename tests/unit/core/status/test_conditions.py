@@ -137,10 +137,7 @@ CASES = {
         "True InsufficientCapacity: 1 object cannot be assigned: all shards are at capacity; "
         "add shards, or raise their ceilings",
     ),
-    "capacity suffices while nothing waits": (
-        full(0, has_room=False),
-        ROOM,
-    ),
+    "capacity suffices while nothing waits": (full(0, has_room=False), ROOM),
     "a strategy without ceilings has no capacity": (full(3, has_room=None), "does not apply"),
     "without any shard nothing is said of capacity": (
         full(3, has_room=False, available=0),
