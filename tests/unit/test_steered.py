@@ -8,7 +8,7 @@ from sharder.core.movement.desired import NOT_COUNTED, choose, excess_of
 from sharder.core.movement.patches import patch_of
 from sharder.core.movement.planner import PAUSED, plan_displaced, plan_main
 from sharder.core.movement.step import Assign, Drain, Keep, Withdraw
-from sharder.core.names import pin_label
+from sharder.core.names import ShardName, pin_label
 from tests.support.json_patch import written
 from tests.support.values import DEMO, NEXT, WIDGETS, A, B, C, obj
 from tests.support.values_placement import RENDEZVOUS, bounded, shard
@@ -158,9 +158,14 @@ def test_objects_without_shard_and_of_a_lost_shard_are_assigned(spec: PlacementS
     assert steps == [Assign(B)] * 3
 
 
-def test_no_shard_has_too_many_while_nothing_is_counted() -> None:
-    ring = steered(shard(A), shard(B), spec=bounded(per_shard=1), held={A: 2})
-    tally_of(ring).synced = False
+@pytest.mark.parametrize(
+    ("paused", "synced", "excess"), [(False, True, {A: 1}), (True, True, {}), (False, False, {})]
+)
+def test_no_shard_has_too_many_while_nothing_is_counted_or_moved(
+    paused: bool, synced: bool, excess: dict[ShardName, int]
+) -> None:
+    ring = steered(shard(A), shard(B), spec=bounded(per_shard=1), held={A: 2}, paused=paused)
+    tally_of(ring).synced = synced
 
-    assert excess_of(ring) == {}
+    assert excess_of(ring) == excess
     assert excess_of(steered(shard(A), spec=RENDEZVOUS)) == {}
