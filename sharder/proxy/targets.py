@@ -78,11 +78,7 @@ def is_set(query: Mapping[str, str], name: str) -> bool:
 
 
 def as_json(accept: str) -> str:
-    """Return the header Accept without encodings but JSON; what the client wants to see stays."""
-    for wanted in accept.split(","):
-        kind, *options = [part.strip() for part in wanted.split(";")]
-        if any(option.startswith("as=") for option in options) and kind == "application/json":
-            return wanted.strip()
+    """Return the header Accept for JSON of whole objects, or of their metadata; not for tables."""
     shown = next((part for part in accept.split(",") if "as=PartialObjectMetadata" in part), "")
     _, _, options_text = shown.partition(";")
     return f"application/json;{options_text}" if options_text else "application/json"

@@ -66,6 +66,7 @@ def test_other_requests_are_about_no_objects(path: str) -> None:
             "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
             "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
         ),
+        ("application/json;as=Table;g=meta.k8s.io;v=v1,application/json", "application/json"),
     ],
 )
 def test_what_is_read_is_asked_for_as_json(accept: str, asked: str) -> None:

@@ -337,6 +337,22 @@ async def test_nothing_passes_once_the_controller_sees_that_an_object_has_left(
         assert answer.status == 409, "though our own watch has not shown the drain yet"
 
 
+async def test_all_objects_stay_here_when_a_person_lists_them_as_a_table(stage: Stage) -> None:
+    async def show(request: web.Request) -> web.StreamResponse:
+        is_table = "Table" in request.headers["Accept"]
+        return web.json_response(
+            {"rows": [{}]} if is_table else {"items": [{"metadata": {"uid": "u1"}}]}
+        )
+
+    stage.answer = show
+    accept = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json"
+    async with stage.client.get(JOBS_PATH, headers={"Accept": accept}) as answer:
+        assert len((await answer.json())["items"]) == 1
+
+    async with stage.client.put(JOB_PATH, json={}) as answer:
+        assert answer.status == 200
+
+
 def listed(*uids: str, namespace: str = "demo") -> web.Response:
     metas = [{"name": "one", "namespace": namespace, "uid": uid} for uid in uids]
     items = [{"metadata": meta} for meta in metas]
