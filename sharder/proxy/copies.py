@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
+from sharder.core.errors import Rewound
 from sharder.kube.passage import Answer
 from sharder.proxy.here import Here
 from sharder.proxy.streams import INITIAL_END, Event, Stream, event_of
@@ -27,7 +28,7 @@ async def copy(view: View, stream: Stream, response: web.StreamResponse, answer:
             while await _deliver(view, stream, response):
                 pass
             reading.cancel()
-    except* (OSError, msgspec.DecodeError):
+    except* (OSError, msgspec.DecodeError, Rewound):
         pass  # either side has gone; the controller watches again
 
 

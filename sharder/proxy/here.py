@@ -17,6 +17,7 @@ from math import inf
 from typing import Final
 
 from sharder.core.api.meta import ObjectMeta, number_of
+from sharder.core.errors import Rewound
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.shard.identity import Identity, Ownership
 
@@ -138,8 +139,16 @@ class Here:
             main.delivered = None
 
     async def until_reached(self, resource: GroupResource, version: int) -> None:
-        """Wait until our own watch has shown the objects of a resource at a version."""
-        while self._versions.get(resource, -1) < version:
+        """Wait until our own watch has shown the objects of a resource at a version.
+
+        Raises:
+            Rewound: etcd was restored meanwhile, so the version may never come.
+        """
+        reached = -1
+        while (now := self._versions.get(resource, -1)) < version:
+            if now < reached:
+                raise Rewound(f"{resource} went back from version {reached} to {now}")
+            reached = now
             await self._moved.wait()
 
     def _reach(self, resource: GroupResource, version: int) -> None:

@@ -353,6 +353,27 @@ async def test_all_objects_stay_here_when_a_person_lists_them_as_a_table(stage: 
         assert answer.status == 200
 
 
+async def test_a_watch_ends_that_has_still_to_show_what_a_restored_etcd_has_lost(
+    stage: Stage,
+) -> None:
+    goes_on = asyncio.Event()
+
+    async def show(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(json.dumps(DELETED).encode() + b"\n")
+        await goes_on.wait()
+        return response
+
+    stage.answer = show
+    async with stage.client.get(f"{JOBS_PATH}?watch=1") as answer:
+        await asyncio.sleep(0.2)
+        stage.view.gate.here.listed(JOBS, [replace(JOB, resource_version="3")], "4")
+        async with asyncio.timeout(5):
+            assert await answer.read() == b""
+    goes_on.set()
+
+
 def listed(*uids: str, namespace: str = "demo") -> web.Response:
     metas = [{"name": "one", "namespace": namespace, "uid": uid} for uid in uids]
     items = [{"metadata": meta} for meta in metas]
