@@ -10,6 +10,7 @@ the last write to it or its children has ended, or when no write is in flight an
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,8 +28,10 @@ that was about to write has noticed that the object left."""
 PATIENCE_SECONDS: Final = 30.0
 """Seconds after which an object is released as soon as no write is in flight."""
 CACHED_SECONDS: Final = 0.25
-"""Seconds after an object was delivered, in which its children are not written: what was delivered
-is not yet in the cache of the controller."""
+"""Seconds that the controller runs after an object was delivered, in which its children are not
+written: what was delivered is not yet in its cache."""
+_APART: Final = 0.01
+"""Seconds between two requests that are remembered, each as a sign that the controller runs."""
 
 
 @dataclass(slots=True)
@@ -74,6 +77,8 @@ class Here:
         """How far our own watch of each resource has come."""
         self._moved = asyncio.Event()
         self._writes: dict[str, _Writes] = {}
+        self._heard = deque[float]()
+        """When the controller sent requests: in the last `CACHED_SECONDS`, and one before."""
 
     def __len__(self) -> int:
         return len(self._mains)
@@ -198,10 +203,21 @@ class Here:
         main = self._mains.get(uid)
         return main if main is not None and main.is_here else None
 
+    def heard(self) -> None:
+        """Record that the controller has sent a request, so it runs."""
+        now = self._now()
+        while len(self._heard) > 1 and self._heard[1] <= now - CACHED_SECONDS:
+            self._heard.popleft()
+        if not self._heard or now >= self._heard[-1] + _APART:
+            self._heard.append(now)
+
     def is_cached(self, main: Main) -> bool:
-        """Return whether the controller has had time to cache an object and its children."""
-        at = main.delivered
-        return at is not None and self._now() >= at + CACHED_SECONDS
+        """Return whether the controller has had time to cache an object and its children.
+
+        The time begins with a request after the delivery: a process that is paused reads nothing.
+        """
+        at, until = main.delivered, self._now() - CACHED_SECONDS
+        return at is not None and any(at <= heard <= until for heard in self._heard)
 
     @contextmanager
     def writing(self, main: Main, seconds: float) -> Iterator[None]:

@@ -34,6 +34,7 @@ class ProxyServer:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request."""
+        self._view.gate.here.heard()
         target = target_of(request.method, path_of(request), request.query)
         try:
             _check(request)

@@ -68,6 +68,7 @@ class Shard:
         self.here = Here(ME, lambda: self.now)
         self.here.listed(JOBS, [job()], "1")
         self.here.deliver(job())
+        self.here.heard()
         self.now += CACHED_SECONDS
         self.gate = Gate(
             identity=ME,
@@ -90,6 +91,7 @@ class Shard:
         self, verb: Verb, resource: GroupResource, ref: ObjectRef, body: ObjectMeta = NOTHING
     ) -> int:
         """Return 200 if a request passes, else the code of the refusal."""
+        self.here.heard()
         try:
             await self.gate.admit(Target(verb, resource, ref), lambda: body)
         except Refused as refused:
@@ -148,6 +150,18 @@ async def test_an_object_whose_drain_was_withdrawn_has_to_be_delivered_again() -
     shard.shown[POD] = job().uid
     assert await shard.writes() == (200, 409, 409)
 
+    shard.now += CACHED_SECONDS
+    assert await shard.writes() == (200, 200, 200)
+
+
+async def test_a_controller_that_stood_still_has_cached_nothing() -> None:
+    shard = Shard()
+    shard.drain()
+    shard.here.changed(JOBS, job(version=3))
+    shard.here.deliver(job(version=3))
+
+    shard.now += 10
+    assert await shard.writes() == (200, 409, 409), "it was paused, and reads only now"
     shard.now += CACHED_SECONDS
     assert await shard.writes() == (200, 200, 200)
 
