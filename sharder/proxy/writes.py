@@ -10,7 +10,7 @@ from sharder.core.api.meta import ObjectMeta
 from sharder.core.errors import InvalidObject
 from sharder.proxy.bodies import deletion_of, labelled, metadata_of
 from sharder.proxy.forward import Call, Forwarder, copied, path_of, plain
-from sharder.proxy.gate import Refused
+from sharder.proxy.gate import Refused, TooEarly
 from sharder.proxy.here import Main
 from sharder.proxy.lists import WholeList
 from sharder.proxy.targets import Target, Verb
@@ -66,8 +66,8 @@ class Writes:
                 raise Refused(405, f"{target.resource} are deleted in one namespace at a time")
             try:
                 main = await gate.admit(Target(Verb.WRITE, target.resource, meta.ref), ObjectMeta)
-            except Refused:
-                if gate.holds_lease():
+            except Refused as refused:
+                if gate.holds_lease() and not isinstance(refused, TooEarly):
                     continue
                 raise
             path = f"{path_of(request)}/{quote(meta.name)}"

@@ -20,7 +20,7 @@ from sharder.ports import Readable
 from sharder.proxy.arrivals import Arrivals
 from sharder.proxy.election import Lock
 from sharder.proxy.gate import Gate
-from sharder.proxy.here import Here
+from sharder.proxy.here import CACHED_SECONDS, Here
 from sharder.proxy.server import ProxyServer
 from sharder.proxy.streams import INITIAL_END, Selectors, Sight, Streams
 from sharder.proxy.view import View
@@ -417,6 +417,35 @@ async def test_what_is_not_here_stays_when_its_collection_is_deleted(stage: Stag
         assert said.status == 409
 
     assert {request.method for request in stage.asked} == {"GET"}
+
+
+async def test_children_that_may_not_be_cached_yet_are_not_left_out_of_a_deletion(
+    stage: Stage,
+) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if "watch" not in request.query:
+            return listed("p1")
+        response = web.StreamResponse()
+        await response.prepare(request)
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "uid": "u1", "controller": True}
+        pod = {"name": "one", "namespace": "demo", "ownerReferences": [owner]}
+        event = {"type": "ADDED", "object": {"metadata": {**pod, "labels": JOB.labels}}}
+        await response.write(json.dumps(event).encode() + b"\n")
+        await asyncio.sleep(1)
+        return response
+
+    stage.answer, pods = answer, "/api/v1/namespaces/demo/pods"
+    async with stage.client.get(f"{pods}?watch=1") as watch:
+        await watch.content.readline()
+        stage.view.gate.here.leave("u1", "5")
+        stage.view.gate.here.deliver(replace(JOB, resource_version="6"))
+        async with stage.client.delete(pods) as said:
+            assert said.status == 409, "as if one was deleted: the controller tries again"
+        await asyncio.sleep(CACHED_SECONDS)
+        async with stage.client.delete(pods) as said:
+            assert said.status == 200
+
+    assert [request.method for request in stage.asked] == ["GET", "GET", "GET", "DELETE"]
 
 
 @pytest.mark.parametrize(("status", "said"), [(404, 200), (409, 409), (403, 403)])
