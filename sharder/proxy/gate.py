@@ -110,7 +110,10 @@ class Gate:
                 # Sent, it could be late, and reach what another shard makes of this name.
                 raise Refused(404, f"{target.resource} {target.ref} not found") from error
             return self._created(target, sent)
-        return await self._parent_of(child, target)
+        reference = self.parent(child)
+        if reference is None:
+            return self._created(target, body())  # it may be adopted
+        return await self._parent_of(child, reference, target)
 
     async def _main_of(self, target: Target, body: Callable[[], ObjectMeta]) -> Main:
         """Return the main object of this name, or the one that controls what is created."""
@@ -122,10 +125,9 @@ class Gate:
                 main = self._created(target, sent)
         return self._held(main, 409, target)
 
-    async def _parent_of(self, child: ObjectMeta, target: Target) -> Main | None:
-        reference = self.parent(child)
-        if reference is None:
-            return None
+    async def _parent_of(
+        self, child: ObjectMeta, reference: OwnerReference, target: Target
+    ) -> Main:
         main = self.here.of_uid(reference.uid)
         if self.identity.ownership_of(child) is not Ownership.OURS:
             main = None

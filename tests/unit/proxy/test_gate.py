@@ -354,3 +354,13 @@ def test_what_was_shown_before_etcd_was_restored_counts_no_longer() -> None:
     assert shard.here.named(JOBS, ONE) is not None
     shard.here.leave(job().uid, "7")
     assert shard.here.named(JOBS, ONE) is None
+
+
+async def test_a_child_that_nobody_controls_is_adopted_by_what_is_here_only() -> None:
+    shard = Shard(pods={POD: pod("", by=None)})
+    target, adopted = Target(Verb.WRITE, PODS, POD), pod("", by=BY_ONE)
+    assert await shard.gate.admit(target, lambda: adopted) is shard.one, "so it is in flight"
+
+    shard.drain()
+    assert await shard.answer(Verb.WRITE, PODS, POD, adopted) == 409
+    assert await shard.answer(Verb.WRITE, PODS, POD, pod("", by=None)) == 200
