@@ -30,8 +30,6 @@ PATIENCE_SECONDS: Final = 30.0
 CACHED_SECONDS: Final = 0.25
 """Seconds that the controller runs after an object was delivered, in which its children are not
 written: what was delivered is not yet in its cache."""
-_APART: Final = 0.01
-"""Seconds between two requests that are remembered, each as a sign that the controller runs."""
 
 
 @dataclass(slots=True)
@@ -208,8 +206,7 @@ class Here:
         now = self._now()
         while len(self._heard) > 1 and self._heard[1] <= now - CACHED_SECONDS:
             self._heard.popleft()
-        if not self._heard or now >= self._heard[-1] + _APART:
-            self._heard.append(now)
+        self._heard.append(now)
 
     def is_cached(self, main: Main) -> bool:
         """Return whether the controller has had time to cache an object and its children.
