@@ -6,15 +6,23 @@ Sharding reads only fields near the top, so deeper values are removed first, wit
 """
 
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import msgspec
 
 from sharder.core.names import ObjectRef
 
+B = TypeVar("B")
+T = TypeVar("T")
+
 LEVELS = 64
 """Levels that remain at least, and a few more at most.  The labels of an item of a list are at the
 fourth level, and those in a review at the fifth."""
+
+_MOST_LEVELS = 10_010
+"""Levels of an object, and of what it is in."""
 
 CUT = b'"\xe2\x80\xa6 nested too deeply"'
 """Replaces a value that was removed; it is a string, so that a decoder can report it."""
@@ -29,6 +37,22 @@ for _ in range(4):
     _SHALLOW = rb"%b|[\[{](?:%b){,8}+[\]}]" % (_TEXT, _SHALLOW)
 # Anything between brackets, strings included, then a run of brackets.
 _RUN = re.compile(rb"(?:%b){,32}+(?:(?P<open>[\[{]++)|(?P<close>[\]}]++))?+" % _SHALLOW, re.DOTALL)
+
+
+def whole(decode: Callable[[B], T], body: B) -> T:
+    """Decode JSON that is sent on, so that nothing can be cut, however deeply it is nested.
+
+    What is skipped takes a decoder about 100 bytes of the C stack for each level.
+    """
+    try:
+        return decode(body)
+    except RecursionError:
+        usual = sys.getrecursionlimit()
+        sys.setrecursionlimit(usual + _MOST_LEVELS)
+        try:
+            return decode(body)
+        finally:
+            sys.setrecursionlimit(usual)
 
 
 def cut(body: bytes | bytearray) -> bytes:

@@ -7,11 +7,13 @@ import msgspec
 from aiohttp import web
 
 from sharder.core.errors import Rewound
+from sharder.core.nesting import whole
 from sharder.kube.passage import Answer
 from sharder.proxy.here import Here
 from sharder.proxy.streams import INITIAL_END, Event, Stream, event_of
 from sharder.proxy.view import View
 
+_TREE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 MAX_LINE: Final = 64 * 1024 * 1024
 TOGETHER_SECONDS: Final = 0.05
 """For so long the objects that arrive are collected: one list of children serves them all."""
@@ -63,7 +65,7 @@ def _seen(line: bytes, view: View) -> tuple[bytes, Event]:
     event = event_of(line)
     if not view.is_hidden(event.meta):
         return line, event
-    tree = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    tree = whole(_TREE.decode, line)
     gone = msgspec.json.encode({**tree, "type": "DELETED"})
     return b"" if event.type == "ADDED" else gone, Event("DELETED", event.object)
 

@@ -9,11 +9,13 @@ from typing import Final
 import msgspec
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.nesting import whole
 from sharder.kube.pages import PAGE_LIMIT, Page, limit_after
 
 _TOGETHER: Final = 100
 """Objects that are written at once."""
 _PAGE: Final = msgspec.json.Decoder(Page)
+_TREE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _OBJECT: Final = msgspec.json.Decoder(PartialObject)
 
 
@@ -38,10 +40,10 @@ class WholeList:
 
     def add(self, body: bytes) -> None:
         """Add a page; raises `msgspec.DecodeError`."""
-        page, self._last = _PAGE.decode(body), body
+        page, self._last = whole(_PAGE.decode, body), body
         items = page.items or []
         self._items += items
-        self.metas += [_OBJECT.decode(each).metadata for each in items]
+        self.metas += [whole(_OBJECT.decode, each).metadata for each in items]
         self.version = page.metadata.resource_version
         self.query["continue"] = page.metadata.next_page
         self.query["limit"] = str(limit_after(len(items), len(body)))
@@ -54,7 +56,7 @@ class WholeList:
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the list, for other requests to be answered in between."""
-        head = msgspec.json.decode(self._last, type=dict[str, msgspec.Raw])
+        head = whole(_TREE.decode, self._last)
         head.pop("items", None)
         yield msgspec.json.encode({**head, "items": msgspec.Raw(b"[")})[:-1]
         for at in range(0, len(self._items), _TOGETHER):

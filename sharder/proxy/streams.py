@@ -17,6 +17,7 @@ import msgspec
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.names import GroupResource, ObjectRef
+from sharder.core.nesting import whole
 from sharder.runtime.clock import Clock
 
 INITIAL_END: Final = "k8s.io/initial-events-end"
@@ -43,7 +44,7 @@ _DECODER: Final = msgspec.json.Decoder(Event)
 
 def event_of(line: bytes) -> Event:
     """Decode a line; raises `msgspec.DecodeError`."""
-    return _DECODER.decode(line)
+    return whole(_DECODER.decode, line)
 
 
 class Selectors(NamedTuple):

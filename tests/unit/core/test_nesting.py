@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from sharder.core.nesting import cut, name_in
+from sharder.core.nesting import cut, name_in, whole
 
 DEEP = 100_000
 
@@ -29,3 +29,12 @@ def test_no_depth_is_too_deep(deep: bytes) -> None:
 )
 def test_the_name_of_an_undecodable_object_is_found_if_it_has_one(body: bytes, name: str) -> None:
     assert name_in(body) == name
+
+
+def test_what_is_nested_as_deeply_as_kubernetes_allows_can_be_sent_on_whole() -> None:
+    raw = msgspec.json.Decoder(list[msgspec.Raw]).decode
+    deep = b"[" * 9_000 + b"]" * 9_000
+
+    assert list(map(bytes, whole(raw, b"[" + deep + b",1]"))) == [deep, b"1"]
+    with pytest.raises(RecursionError):
+        whole(raw, b"[" * DEEP)

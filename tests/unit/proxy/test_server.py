@@ -374,6 +374,21 @@ async def test_a_watch_ends_that_has_still_to_show_what_a_restored_etcd_has_lost
     goes_on.set()
 
 
+async def test_objects_are_shown_however_deeply_they_are_nested(stage: Stage) -> None:
+    deep = '{"a":' * 9_000 + "1" + "}" * 9_000
+    job = f'{{"metadata":{{"uid":"u1"}},"spec":{deep}}}'
+    line, page = f'{{"type":"ADDED","object":{job}}}\n', f'{{"items":[{job}]}}'
+
+    async def show(request: web.Request) -> web.StreamResponse:
+        return web.Response(text=line if "watch" in request.query else page)
+
+    stage.answer = show
+    async with stage.client.get(JOBS_PATH) as answer:
+        assert await answer.text() == page
+    async with stage.client.get(f"{JOBS_PATH}?watch=1") as answer:
+        assert await answer.text() == line
+
+
 def listed(*uids: str, namespace: str = "demo") -> web.Response:
     metas = [{"name": "one", "namespace": namespace, "uid": uid} for uid in uids]
     items = [{"metadata": meta} for meta in metas]
