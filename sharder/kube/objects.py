@@ -3,6 +3,7 @@
 import asyncio
 from datetime import datetime
 from typing import Final, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -95,7 +96,7 @@ async def discover(client: Client, resource: GroupResource) -> Resource:
         group = _Group(versions=(_Version(_CORE_VERSION),))
         root = "/api"
     else:
-        root = f"/apis/{resource.group}"
+        root = f"/apis/{quote(resource.group, safe='')}"
         try:
             group = await _read(client, root, _Group)
         except NotFound as error:

@@ -53,6 +53,14 @@ async def test_what_was_missing_is_found_once_it_is_installed(
     assert (await objects.find(WIDGETS)).kind == "Widget"
 
 
+async def test_a_resource_can_have_any_name(script: Script, client: Client) -> None:
+    script.then((404, {}))
+
+    with pytest.raises(NotFound):  # the annotation of a Lease can say it
+        await KubeObjects(client).find(GroupResource("a/..\x01", "x"))
+    assert script.asked[0].path == "/apis/a%2F..%01"
+
+
 async def test_a_dry_run_stores_nothing(script: Script, client: Client) -> None:
     body: Json = {"metadata": {"labels": {"a": "b"}}}
     script.then((200, body))
