@@ -58,7 +58,7 @@ async def test_a_resource_can_have_any_name(script: Script, client: Client) -> N
 
     with pytest.raises(NotFound):  # the annotation of a Lease can say it
         await KubeObjects(client).find(GroupResource("a/..\x01", "x"))
-    assert script.asked[0].path == "/apis/a%2F..%01"
+    assert script.asked[0].path.endswith("/apis/a%2F..%01")
 
 
 async def test_a_dry_run_stores_nothing(script: Script, client: Client) -> None:
