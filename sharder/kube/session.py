@@ -43,6 +43,26 @@ def _socket(address: AddrInfoType) -> socket.socket:
     return made
 
 
+def _once() -> aiohttp.ClientMiddlewareType:
+    """Return what lets a request be sent one time only.
+
+    aiohttp sends a PUT or a DELETE again if the connection breaks: it would be carried out twice,
+    and so late that its sender may have lost its Lease.
+    """
+    is_sent = False
+
+    async def send(
+        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        nonlocal is_sent
+        if is_sent:
+            raise aiohttp.ServerDisconnectedError
+        is_sent = True
+        return await handler(request)
+
+    return send
+
+
 class Session:
     """Connections to one API server."""
 
@@ -85,6 +105,7 @@ class Session:
                 allow_redirects=False,
                 proxy=self._access.proxy,
                 server_hostname=self._access.server_name,
+                middlewares=() if method == "GET" else (_once(),),
             ) as response:
                 yield response
         except aiohttp.ClientError as error:

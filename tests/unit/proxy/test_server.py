@@ -190,6 +190,21 @@ async def test_a_create_that_may_have_been_carried_out_is_not_to_be_repeated(
         assert (answer.status, "Retry-After" in answer.headers) == (503, False)
 
 
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH"])
+async def test_a_write_is_sent_once_though_its_connection_breaks(
+    method: str, stage: Stage
+) -> None:
+    async def gone(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    stage.answer = gone
+    async with stage.client.request(method, JOB_PATH, json={}) as answer:
+        assert answer.status == 503
+    assert len(stage.asked) == 1, "a second one could be carried out after the Lease has ended"
+
+
 async def test_a_write_is_in_flight_until_it_is_answered_even_if_nobody_waits(
     stage: Stage,
 ) -> None:
