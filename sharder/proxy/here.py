@@ -220,7 +220,7 @@ class Here:
     def writing(self, main: Main, seconds: float) -> Iterator[None]:
         """Count a write to an object or its children while the body sends it.
 
-        The API server gives it up after `seconds`; without an answer, it counts until then.
+        After `seconds` it cannot be carried out; without an answer, it counts until then.
         """
         writes = self._writes.setdefault(main.uid, _Writes())
         writes.unanswered, end = writes.unanswered + 1, self._now() + seconds

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.errors import InvalidObject
+from sharder.kube.session import UNACKNOWLEDGED_SECONDS
 from sharder.proxy.bodies import deletion_of, labelled, metadata_of
 from sharder.proxy.forward import Call, Forwarder, copied, path_of, plain
 from sharder.proxy.gate import Refused, TooEarly
@@ -85,7 +86,8 @@ class Writes:
             # No await between the decision and this count.  A write that has passed is under way
             # until the API server has answered, even if the controller does not wait for it.
             if main is not None:
-                count.enter_context(self._view.gate.here.writing(main, seconds))
+                late = seconds + UNACKNOWLEDGED_SECONDS
+                count.enter_context(self._view.gate.here.writing(main, late))
             sent = self._send(call, seconds, count.pop_all())
             writing = asyncio.create_task(sent)  # noqa: TID251 - it outlives the request
         self._writing.add(writing)

@@ -205,6 +205,21 @@ async def test_a_write_is_sent_once_though_its_connection_breaks(
     assert len(stage.asked) == 1, "a second one could be carried out after the Lease has ended"
 
 
+async def test_a_write_without_an_answer_counts_as_long_as_its_bytes_can_arrive(
+    stage: Stage,
+) -> None:
+    async def silent(_: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(1)
+        return web.Response()
+
+    stage.answer, stage.left = silent, 0.2
+    async with stage.client.put(JOB_PATH, json={}) as answer:
+        assert answer.status == 503
+    await asyncio.sleep(0.2)
+
+    assert stage.view.gate.here.in_flight()
+
+
 async def test_a_write_is_in_flight_until_it_is_answered_even_if_nobody_waits(
     stage: Stage,
 ) -> None:
