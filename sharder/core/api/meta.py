@@ -144,9 +144,11 @@ def _order(version: str) -> tuple[int, str]:
 def resource_path(path: str) -> tuple[str, str, list[str]] | None:
     """Return group, version and the parts after them; None if the path names no resource.
 
+    An escaped slash separates parts, too.
+
     Source: apiserver, pkg/endpoints/request/requestinfo.go.
     """
-    root, *parts = [unquote(part) for part in path.strip("/").split("/")]
+    root, *parts = unquote(path).strip("/").split("/")
     if root == "api" and len(parts) >= 2:
         return "", parts[0], parts[1:]
     if root == "apis" and len(parts) >= 3:

@@ -25,6 +25,7 @@ ONE = ObjectRef("demo", "one")
         ("GET", "/apis/batch/v1/watch/jobs", {}, (Verb.WATCH, JOBS, ObjectRef("", ""))),
         ("GET", "/apis/batch/v1/namespaces/demo/jobs/one", {}, (Verb.GET, JOBS, ONE)),
         ("PUT", "/apis/batch/v1/namespaces/demo/jobs/one/status", {}, (Verb.WRITE, JOBS, ONE)),
+        ("PUT", "/apis/batch/v1/namespaces/demo%2Fjobs%2fon%65", {}, (Verb.WRITE, JOBS, ONE)),
         ("POST", "/api/v1/namespaces/demo/pods", {}, (Verb.CREATE, PODS, ObjectRef("demo", ""))),
         ("POST", "/api/v1/namespaces/demo/pods/one/eviction", {}, (Verb.WRITE, PODS, ONE)),
         ("DELETE", "/api/v1/namespaces/demo/pods/one", {}, (Verb.WRITE, PODS, ONE)),
