@@ -71,11 +71,6 @@ class Arrivals:
             names = ", ".join(str(meta.ref) for meta in list(new.values())[:3])
             _log.warning("delivering %s after %g s, before its children", names, HELD_SECONDS)
 
-    def delivered(self, found: Collection[ObjectMeta]) -> None:
-        """Record that the controller gets these objects."""
-        for meta in found:
-            self._here.deliver(meta)
-
     async def _until_shown(self, resource: GroupResource, new: Mapping[str, ObjectMeta]) -> None:
         for child in self._controlled[resource]:
             for selectors in self._streams.selectors(child):

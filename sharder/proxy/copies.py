@@ -45,16 +45,15 @@ async def _deliver(view: View, stream: Stream, response: web.StreamResponse) -> 
         batch.append(lines.get_nowait())
     seen = [_seen(line, view) for line in batch if line]
     events = [event for _, event in seen]
+    shown = [each.meta for each in events if is_main and each.type in SHOWING]
     if is_main:
         if not any(stream.sight.selectors):
             for event in events:
                 _end_initial(stream, event, view.gate.here)
-        shown = [each.meta for each in events if each.type in SHOWING]
         gone = [each.meta for each in events if each.type == "DELETED"]
         await view.arrivals.ready(stream.sight.resource, shown, gone)
-        # Delivered before it is written: the controller can answer at once.
-        view.arrivals.delivered(shown)
-    await response.write(b"".join(line + b"\n" for line, _ in seen if line))
+    with view.gate.here.delivering(shown):
+        await response.write(b"".join(line + b"\n" for line, _ in seen if line))
     for event in events:
         view.streams.shown(stream, event)
     return bool(batch[-1])

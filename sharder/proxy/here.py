@@ -164,13 +164,34 @@ class Here:
         main = self._mains.get(uid)
         return main is not None and main.is_here
 
-    def deliver(self, meta: ObjectMeta) -> None:
-        """Record that the controller gets a state of an object now, in which it does not drain."""
+    def deliver(self, meta: ObjectMeta) -> Main | None:
+        """Record that the controller gets a state of an object now, in which it does not drain.
+
+        Returns the object if the controller had not got it before.
+        """
         main = self._mains.get(meta.uid)
         if main is None or main.delivered is not None:
-            return
-        if number_of(meta.resource_version) > main.since:
-            main.delivered = self._now()
+            return None
+        if number_of(meta.resource_version) <= main.since:
+            return None
+        main.delivered = self._now()
+        return main
+
+    @contextmanager
+    def delivering(self, metas: Iterable[ObjectMeta]) -> Iterator[None]:
+        """Record the same while the body writes them, which takes long if nobody reads.
+
+        They are here at once, as the controller can answer at once, but cached only afterwards.
+        """
+        new = [main for meta in metas if (main := self.deliver(meta)) is not None]
+        for main in new:
+            main.delivered = inf
+        try:
+            yield
+        finally:
+            for main in new:
+                if main.delivered == inf:
+                    main.delivered = self._now()
 
     def leave(self, uid: str, version: str) -> None:
         """Record that the controller is about to see that an object is gone, at a version.

@@ -110,9 +110,9 @@ class ProxyServer:
             uids = {meta.uid for meta in listed.metas}
             view.gate.here.leave_but(target.resource, target.namespace, uids, listed.version)
         await view.arrivals.ready(target.resource, listed.metas, ())
-        view.arrivals.delivered(listed.metas)
         view.show(sight)
-        return await written(request, answer, listed)
+        with view.gate.here.delivering(listed.metas):
+            return await written(request, answer, listed)
 
     async def _list_children(self, request: web.Request, target: Target) -> web.StreamResponse:
         labels, streams = self._view.labels_of(target.resource), self._view.streams

@@ -419,6 +419,31 @@ async def test_objects_are_shown_however_deeply_they_are_nested(stage: Stage) ->
         assert await answer.text() == line
 
 
+async def test_what_is_still_on_its_way_to_the_controller_is_not_cached(stage: Stage) -> None:
+    here = stage.view.gate.here
+    here.leave("u1", "5")
+    here.changed(JOBS, replace(JOB, resource_version="6"))
+    meta = {"uid": "u1", "resourceVersion": "6", "annotations": {"long": "x" * 30_000_000}}
+
+    async def show(_: web.Request) -> web.StreamResponse:
+        return web.json_response({"items": [{"metadata": meta}]})
+
+    async def is_cached() -> bool:
+        here.heard()
+        main = here.named(JOBS, ObjectRef("demo", "one"))
+        return main is not None and here.is_cached(main)
+
+    stage.answer = show
+    async with stage.client.get(JOBS_PATH) as answer:
+        for _ in range(5):
+            assert not await is_cached(), "it has not been read"
+            await asyncio.sleep(CACHED_SECONDS / 2)
+        assert here.is_delivered("u1"), "the controller can answer at once"
+        await answer.read()
+
+    await eventually(is_cached, within=5)
+
+
 def listed(*uids: str, namespace: str = "demo") -> web.Response:
     metas = [{"name": "one", "namespace": namespace, "uid": uid} for uid in uids]
     items = [{"metadata": meta} for meta in metas]
