@@ -3,14 +3,7 @@
 Everything is read once, and nothing is changed: all writes are dry runs of the API server.
 """
 
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 

@@ -15,11 +15,7 @@ from sharder.core.names import RING_LABEL
 from sharder.core.preview.observe import DatedObject
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects, dated_objects
-from sharder.kube.typed_stores import (
-    all_rings,
-    leases,
-    namespaces,
-)
+from sharder.kube.typed_stores import all_rings, leases, namespaces
 from sharder.ports import Objects, Readable, Store
 from sharder.runtime.clock import Clock, SystemClock
 

@@ -10,16 +10,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sharder.cli.arguments import (
-    DRY_RUN,
-    NAMESPACE,
-    OBJECTS,
-    RING,
-    RINGS,
-    SHARD,
-    SHARDS,
-    duration,
-)
+from sharder.cli.arguments import DRY_RUN, NAMESPACE, OBJECTS, RING, RINGS, SHARD, SHARDS, duration
 from sharder.cli.command import Call, UsageError, argument, command, switch
 from sharder.cli.words import targets
 

@@ -10,15 +10,7 @@ from typing import Final
 import msgspec
 
 from sharder.console.memory import Memory, Pair
-from sharder.console.models import (
-    Flow,
-    Health,
-    Look,
-    Replica,
-    Ring,
-    RingHealth,
-    Rings,
-)
+from sharder.console.models import Flow, Health, Look, Replica, Ring, RingHealth, Rings
 from sharder.console.shards import MAX_SHARDS, Shards
 from sharder.controllers.cache import ClusterCache
 from sharder.core.diagnosis.finding import Finding, Level

@@ -16,14 +16,7 @@ from sharder.sdk.reads.collection import Collected
 from sharder.sdk.reads.owned import NotOwned
 from sharder.sdk.resource_context import ResourceContext
 from sharder.shard.identity import Ownership
-from sharder.shard.objects import (
-    Body,
-    Document,
-    decode,
-    document,
-    guarded,
-    is_controlled,
-)
+from sharder.shard.objects import Body, Document, decode, document, guarded, is_controlled
 
 POLL_SECONDS: Final = 1.0
 """Between two reads of a new child that another shard owns."""

@@ -12,13 +12,7 @@ from sharder.metrics.shard import ShardMetrics, process_metrics
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock, SystemClock
 from sharder.sdk.controller import Controller
-from sharder.sdk.reconciler import (
-    Predicate,
-    Reconcile,
-    Reconciler,
-    any_change,
-    require_apart,
-)
+from sharder.sdk.reconciler import Predicate, Reconcile, Reconciler, any_change, require_apart
 from sharder.sdk.resource_context import ResourceContext
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext

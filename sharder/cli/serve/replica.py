@@ -25,14 +25,7 @@ from sharder.kube.client import Client
 from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import KubeObjects
 from sharder.kube.reviews import may_read_metrics, prove_fence
-from sharder.kube.typed_stores import (
-    MUTATING,
-    VALIDATING,
-    all_rings,
-    leases,
-    namespaces,
-    rings,
-)
+from sharder.kube.typed_stores import MUTATING, VALIDATING, all_rings, leases, namespaces, rings
 from sharder.metrics.readers import MetricsAuthorizer
 from sharder.metrics.registry import Metrics
 from sharder.runtime.backoff import Rng

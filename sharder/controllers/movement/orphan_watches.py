@@ -10,19 +10,11 @@ from dataclasses import dataclass, field
 
 from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.mover import Mover
-from sharder.controllers.movement.object_backlog import (
-    Limits,
-    ObjectBacklog,
-    OverdueDrains,
-)
+from sharder.controllers.movement.object_backlog import Limits, ObjectBacklog, OverdueDrains
 from sharder.controllers.movement.unassigned import MAX_REMEMBERED, Backlog, Limit
 from sharder.controllers.movement.watch_runner import WatchRunner
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import (
-    ResourceKey,
-    Watch,
-    watches_of,
-)
+from sharder.controllers.scope import ResourceKey, Watch, watches_of
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.conditions import Troubled, Waiting

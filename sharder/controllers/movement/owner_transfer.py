@@ -11,11 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from sharder.controllers.movement.dependents import (
-    Dependent,
-    DependentsFollower,
-    list_dependents,
-)
+from sharder.controllers.movement.dependents import Dependent, DependentsFollower, list_dependents
 from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.mover import Decide, Mover
 from sharder.controllers.movement.unassigned import UNKNOWN

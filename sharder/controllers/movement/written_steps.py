@@ -16,14 +16,7 @@ from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import LastResync
 from sharder.core.errors import Conflict
-from sharder.core.movement.step import (
-    Assign,
-    Drain,
-    Keep,
-    Relabel,
-    Send,
-    Step,
-)
+from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Send, Step
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 

@@ -25,12 +25,7 @@ from sharder.core.admission.answers import (
 from sharder.core.api.meta import PartialObject
 from sharder.core.keys import generated_name
 from sharder.core.leases.membership import Standing
-from sharder.core.movement.acknowledgement import (
-    Writer,
-    can_be_shard,
-    is_replaced,
-    objection,
-)
+from sharder.core.movement.acknowledgement import Writer, can_be_shard, is_replaced, objection
 from sharder.core.movement.desired import (
     admit,
     choose_anew,

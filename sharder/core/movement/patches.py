@@ -12,16 +12,7 @@ from typing import Literal
 import msgspec
 
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject
-from sharder.core.movement.step import (
-    Assign,
-    Drain,
-    Keep,
-    Relabel,
-    Release,
-    Send,
-    Step,
-    Withdraw,
-)
+from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Release, Send, Step, Withdraw
 from sharder.core.names import ShardName, is_label_value
 from sharder.core.ring.snapshot import RingSnapshot
 

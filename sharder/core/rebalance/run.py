@@ -17,12 +17,7 @@ import msgspec
 from sharder.core.leases.shard import OBJECTS
 from sharder.core.names import ShardName
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard, limited, sum_of
-from sharder.core.rebalance.measures import (
-    TOLERANCE,
-    Fragmentation,
-    RebalancePolicy,
-    measure_of,
-)
+from sharder.core.rebalance.measures import TOLERANCE, Fragmentation, RebalancePolicy, measure_of
 
 DIGITS = 9
 """Decimal places in which equal numbers agree, consistent with `TOLERANCE`."""
