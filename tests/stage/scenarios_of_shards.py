@@ -115,7 +115,7 @@ async def proxied(story: Story) -> None:
 
     link.before.append(slow)
     await story.create(4, labels={PIN: "p1"})
-    await asyncio.sleep(0.6)
+    await asyncio.sleep(1.2)
     await move("p1", "p0")  # while the first children are made
     link.before.clear()
     link.stall("configmaps")
