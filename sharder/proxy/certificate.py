@@ -1,7 +1,7 @@
-"""Print a new authority and, after an empty line, a certificate of it for HOST with its key.
+"""Print a new authority and, after an empty line, a certificate of it with its key.
 
-A program of its own, `python -m sharder.proxy.certificate HOST`: the library that makes them takes
-11 MB, which a proxy would keep.
+A program of its own, which reads the host that the certificate is for: the library that makes them
+takes 11 MB, which a proxy would keep.
 """
 
 import sys
@@ -23,4 +23,4 @@ def main(host: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.stdin.read())

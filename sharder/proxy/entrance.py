@@ -8,7 +8,6 @@ import base64
 import logging
 import os
 import ssl
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from aiohttp import web
 from sharder.core.errors import Unavailable
 from sharder.kube.access import REFRESH_SECONDS, Access
 from sharder.proxy.server import MAX_BODY, ProxyServer
+from sharder.runtime.child_process import in_child
 from sharder.runtime.clock import Clock
 from sharder.runtime.memory import keep_trimmed
 from sharder.runtime.pem_file import readable
@@ -127,9 +127,7 @@ def _replace(path: Path, content: bytes, *, mode: int = 0o644) -> None:
 
 async def _issued() -> tuple[bytes, bytes]:
     """Return a new authority, and a certificate of it with its key."""
-    command = sys.executable, "-P", "-m", "sharder.proxy.certificate", HOST
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-    made, _ = await process.communicate()
+    made = await in_child("sharder.proxy.certificate")(HOST.encode())
     authority, _, serving = made.partition(b"\n\n")
     return authority + b"\n", serving
 
