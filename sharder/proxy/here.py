@@ -75,7 +75,7 @@ class Here:
         """How far our own watch of each resource has come."""
         self._moved = asyncio.Event()
         self._writes: dict[str, _Writes] = {}
-        self._heard = deque[float]()
+        self._heard = deque([-inf])
         """When the controller sent requests: in the last `CACHED_SECONDS`, and one before."""
 
     def __len__(self) -> int:
@@ -224,18 +224,22 @@ class Here:
 
     def heard(self) -> None:
         """Record that the controller has sent a request, so it runs."""
-        now = self._now()
-        while len(self._heard) > 1 and self._heard[1] <= now - CACHED_SECONDS:
+        self._heard.append(self._now())
+        self._last_heard()
+
+    def _last_heard(self) -> float:
+        """Return when the last request came that is `CACHED_SECONDS` old."""
+        until = self._now() - CACHED_SECONDS
+        while len(self._heard) > 1 and self._heard[1] <= until:
             self._heard.popleft()
-        self._heard.append(now)
+        return self._heard[0]
 
     def is_cached(self, main: Main) -> bool:
         """Return whether the controller has had time to cache an object and its children.
 
         The time begins with a request after the delivery: a process that is paused reads nothing.
         """
-        at, until = main.delivered, self._now() - CACHED_SECONDS
-        return at is not None and any(at <= heard <= until for heard in self._heard)
+        return main.delivered is not None and main.delivered <= self._last_heard()
 
     @contextmanager
     def writing(self, main: Main, seconds: float) -> Iterator[None]:
