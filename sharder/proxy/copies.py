@@ -18,9 +18,6 @@ MAX_LINE: Final = 64 * 1024 * 1024
 TOGETHER_SECONDS: Final = 0.05
 """For so long the objects that arrive are collected: one list of children serves them all."""
 
-SHOWING: Final = frozenset(("ADDED", "MODIFIED"))
-"""The events with an object that the controller sees from now on."""
-
 
 async def copy(view: View, stream: Stream, response: web.StreamResponse, answer: Answer) -> None:
     """Copy the lines of a watch, those that come together at once."""
@@ -45,7 +42,7 @@ async def _deliver(view: View, stream: Stream, response: web.StreamResponse) -> 
         batch.append(lines.get_nowait())
     seen = [_seen(line, view) for line in batch if line]
     events = [event for _, event in seen]
-    shown = [each.meta for each in events if is_main and each.type in SHOWING]
+    shown = [each.meta for each in events if is_main and each.shows]
     if is_main:
         if not any(stream.sight.selectors):
             for event in events:
@@ -81,7 +78,7 @@ def _end_initial(stream: Stream, event: Event, here: Here) -> None:
 
 def _arrives(event: Event, view: View) -> bool:
     """Return whether an event shows an object that the controller has not seen."""
-    return event.type in SHOWING and not view.gate.here.is_delivered(event.meta.uid)
+    return event.shows and not view.gate.here.is_delivered(event.meta.uid)
 
 
 async def _read_lines(answer: Answer, lines: asyncio.Queue[bytes]) -> None:
@@ -89,8 +86,8 @@ async def _read_lines(answer: Answer, lines: asyncio.Queue[bytes]) -> None:
     rest = bytearray()
     try:
         async for chunk in answer.chunks:
-            *whole, tail = chunk.split(b"\n")
-            for line in whole:
+            *ends, tail = chunk.split(b"\n")
+            for line in ends:
                 rest += line
                 if rest:
                     await lines.put(bytes(rest))

@@ -134,9 +134,8 @@ class Gate:
         elif main is not None:
             main = self._cached(main)
         elif await self._is_deleted(reference, child.namespace):
-            main = Main(
-                target.resource, child.ref, child.uid
-            )  # the last shard of its parent cleans up
+            # The last shard of its parent cleans up.
+            main = Main(target.resource, child.ref, child.uid)
         return self._held(main, 404, target)
 
     async def _is_deleted(self, reference: OwnerReference, namespace: str) -> bool:

@@ -161,8 +161,7 @@ class Here:
 
     def is_delivered(self, uid: str) -> bool:
         """Return whether the controller has seen an object, and it did not drain since."""
-        main = self._mains.get(uid)
-        return main is not None and main.is_here
+        return self.of_uid(uid) is not None
 
     def deliver(self, meta: ObjectMeta) -> Main | None:
         """Record that the controller gets a state of an object now, in which it does not drain.

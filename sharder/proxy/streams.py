@@ -38,6 +38,11 @@ class Event(msgspec.Struct, frozen=True):
         """The metadata of the object."""
         return self.object.metadata
 
+    @property
+    def shows(self) -> bool:
+        """Whether the controller sees the object from now on."""
+        return self.type in {"ADDED", "MODIFIED"}
+
 
 _DECODER: Final = msgspec.json.Decoder(Event)
 
@@ -150,7 +155,7 @@ class Streams:
     def shown(self, stream: Stream, event: Event) -> None:
         """Record an event that was written."""
         meta, version = event.meta, event.meta.resource_version
-        if event.type in {"ADDED", "MODIFIED"} and meta.controller is not None:
+        if event.shows and meta.controller is not None:
             stream.parents[str(meta.ref)] = intern(meta.controller.uid)
         elif event.type != "BOOKMARK":
             stream.parents.pop(str(meta.ref), None)
