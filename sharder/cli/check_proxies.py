@@ -14,6 +14,7 @@ from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
 from sharder.kube.reviews import may_account
 from sharder.kube.typed_stores import RINGS, pods
+from sharder.shard.identity import handled_of
 from sharder.shard.rights import advice, rights_behind_proxy
 
 
@@ -31,12 +32,13 @@ async def proxied(
         has_proxies = any(each.metadata.annotation(WATCHES_ANNOTATION) for each in leases)
         return Unread(str(error)) if has_proxies else Proxied()
     names = {pod.ref for pod in found}
-    outside = await _outside(client, [each for each in leases if each.metadata.ref in names])
+    objects = KubeObjects(client)
+    outside = await _outside(objects, [each for each in leases if each.metadata.ref in names])
     return Proxied(
         pods=found,
         lacking=await _lacking(client, ring, found),
         outside=sorted(map(str, outside)),
-        tied=sorted(map(str, await _tied(client, ring, outside))),
+        tied=sorted(map(str, await _tied(objects, ring, outside))),
     )
 
 
@@ -53,38 +55,36 @@ async def _lacking(
     client: Client, ring: ControllerRing, found: Iterable[ProxyPod]
 ) -> Mapping[ObjectRef, str]:
     """Return the rules that a ServiceAccount lacks, by account."""
-    handled = {
-        each.id: [child.id for child in each.controlled_resources] for each in ring.spec.resources
-    }
     lacking: dict[ObjectRef, str] = {}
     for account, ref in {pod.account: pod.ref for pod in found}.items():
         of_ring = Right(verb="get", resource=RINGS.id, name=ring.name)
-        rights = (*rights_behind_proxy(handled, ref), of_ring)
+        rights = (*rights_behind_proxy(handled_of(ring), ref), of_ring)
         missing = [each for each in rights if not await may_account(client, account, each)]
         if missing:
             lacking[account] = advice(missing)
     return lacking
 
 
-async def _outside(client: Client, leases: Iterable[Lease]) -> Mapping[GroupResource, Resource]:
+async def _outside(
+    objects: KubeObjects, leases: Iterable[Lease]
+) -> Mapping[GroupResource, Resource]:
     """Return what proxied controllers watch besides the resources of the ring."""
     texts = [each.metadata.annotation(WATCHES_ANNOTATION) for each in leases]
     found: dict[GroupResource, Resource] = {}
     for each in {parse_resource(word) for text in texts for word in text.split(",") if word}:
         try:
-            found[each] = await KubeObjects(client).find(each)
+            found[each] = await objects.find(each)
         except NotFound:
             continue
     return found
 
 
 async def _tied(
-    client: Client, ring: ControllerRing, outside: Mapping[GroupResource, Resource]
+    objects: KubeObjects, ring: ControllerRing, outside: Mapping[GroupResource, Resource]
 ) -> set[GroupResource]:
     """Return which of these resources control main objects, or are controlled by them."""
     if not outside:
         return set()
-    objects = KubeObjects(client)
     mains = {each.id: await objects.find(each.id) for each in ring.spec.resources}
     kinds = {(each.id.group, each.kind): each.id for each in (*mains.values(), *outside.values())}
     tied: set[GroupResource] = set()

@@ -28,7 +28,7 @@ from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.task_pool import race
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
-from sharder.shard.identity import Handled, Identity, resources_of
+from sharder.shard.identity import Handled, Identity, handled_of, resources_of
 from sharder.shard.membership import Membership
 from sharder.shard.rights import rights_behind_proxy
 from sharder.shard.settings import Settings
@@ -98,11 +98,7 @@ class Proxy:
         """Return the resources of the ring, as soon as the API server answers."""
         while not self._stop.is_set():
             try:
-                ring = await cluster.ring(self._ring)
-                handled = {
-                    each.id: [child.id for child in each.controlled_resources]
-                    for each in ring.spec.resources
-                }
+                handled = handled_of(await cluster.ring(self._ring))
                 return handled, {each: await cluster.find(each) for each in resources_of(handled)}
             except Unavailable as error:
                 _log.warning("cannot read the ring and its resources: %s", error)

@@ -6,6 +6,7 @@ from enum import Enum, auto
 from typing import TypeAlias
 
 from sharder.core.api.meta import ObjectMeta
+from sharder.core.api.ring import ControllerRing
 from sharder.core.names import GroupResource, RingName, ShardName, drain_label, owner_label
 
 
@@ -51,6 +52,11 @@ class Identity:
 
 Handled: TypeAlias = Mapping[GroupResource, Sequence[GroupResource]]
 """The main resources that a shard reconciles, and the resources of the children of each."""
+
+
+def handled_of(ring: ControllerRing) -> Handled:
+    """Return the same of a shard that reconciles all of a ring."""
+    return {each.id: [of.id for of in each.controlled_resources] for each in ring.spec.resources}
 
 
 def children_of(handled: Handled) -> Sequence[GroupResource]:
