@@ -19,6 +19,7 @@ from sharder.sdk.children import NameTaken
 from sharder.sdk.reconciler import PermanentError, seconds_of
 from sharder.sdk.request import Request
 from sharder.sdk.resource_context import ResourceContext
+from sharder.shard.identity import Ownership
 
 _BACKOFF: Final = Backoff(base=0.1, cap=300.0)
 """The delay after a failure, in seconds; the sharder has the same cap for objects that fail."""
@@ -112,8 +113,9 @@ class Runner:
 
     async def _failed(self, request: Request, error: Exception) -> tuple[Result, float | None]:
         """Log the error; return the result of the reconcile and the seconds until the next one."""
-        ref, task = request.ref, asyncio.current_task()
-        if request.permit.was_refused or (task is not None and task.cancelling()):
+        ref = request.ref
+        is_ours = self._context.owned.ownership(ref) is Ownership.OURS
+        if request.permit.was_refused or not is_ours:
             why = str(error) or repr(error)
             fields = self._context.fields(ref, error=why)
             _log.info("reconcile cancelled: %s", why, extra=fields)

@@ -55,6 +55,21 @@ async def test_reconciles_are_counted_by_their_result() -> None:
         assert measured.scrape("workqueue_adds_total", name="secrets") == 3
 
 
+async def test_an_error_in_a_task_group_of_the_author_is_an_error() -> None:
+    scene, measured = Scene(), Measured()
+    await scene.create_secret("one")
+
+    async def fail() -> None:
+        raise RuntimeError("no")
+
+    async def reconcile(_: Request) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail())
+
+    async with at_work(scene, reconcile, metrics=measured):
+        assert measured.results() == {"error": 1}
+
+
 async def test_a_permanent_error_is_no_retry_and_a_delay_is_no_error() -> None:
     scene, controller, measured = Scene(), Controller(result=60), Measured()
     controller.errors = [PermanentError("no")]
