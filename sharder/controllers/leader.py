@@ -26,6 +26,7 @@ from sharder.core.webhook_configuration import validation_of
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.supervisor import supervise
+from sharder.runtime.task_pool import race
 from sharder.runtime.workqueue import K, Worker, WorkQueue
 
 RING_BACKOFF = Backoff(base=5.0, cap=300.0)
@@ -178,7 +179,8 @@ async def campaign(ports: Ports, on_change: Callable[[bool], None]) -> None:
     `on_change` is called with True when leadership begins, and with False after the controllers
     have ended.
     """
-    while True:
+
+    async def lead_once() -> None:
         if ports.holder is not None:
             await _stand_by(ports, ports.holder)
         on_change(True)  # noqa: FBT003 - an observer of one flag
@@ -190,6 +192,9 @@ async def campaign(ports: Ports, on_change: Callable[[bool], None]) -> None:
             on_change(False)  # noqa: FBT003 - an observer of one flag
             if ports.holder is not None:
                 await ports.holder.release()
+
+    while True:
+        await race(lead_once())  # in a task: a Lease lost just now must not hide a cancellation
 
 
 async def _stand_by(ports: Ports, holder: LeaseHolder) -> None:

@@ -125,8 +125,8 @@ class Proxy:
                 beside.append(group.create_task(view.health.run(), name="health"))
             while not self._stop.is_set():
                 await race(self._until_working(view), self._stop.wait())
-                if not self._stop.is_set():
-                    await self._be_shard(cluster, handled, view, followers)
+                if not self._stop.is_set():  # in a task: a lost Lease must not hide a cancellation
+                    await race(self._be_shard(cluster, handled, view, followers))
             for task in beside:
                 task.cancel()
 

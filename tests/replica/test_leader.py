@@ -6,8 +6,10 @@ import pytest
 
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json
+from sharder.core.errors import LeaseLost
 from sharder.core.names import APP_LABEL, RING_LABEL, ObjectRef
 from sharder.kube.typed_stores import LEASES, MUTATING, VALIDATING
+from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.testing.requests import Call
 from tests.replica.staged import staged
 from tests.replica.world import CONFIGMAPS, OWNER, PIN, SECRETS, World
@@ -211,6 +213,24 @@ async def test_a_leader_that_sees_another_holder_stops_and_campaigns_again(world
     replica.terminate()
     await asyncio.sleep(5)
     assert set(world.conditions()) == set(before)
+
+
+@staged
+async def test_a_leader_that_loses_its_lease_while_it_stops_ends(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = LeaseHolder.keep
+
+    async def lose(holder: LeaseHolder) -> None:
+        try:
+            await keep(holder)
+        except asyncio.CancelledError as stopped:
+            raise LeaseLost("now held by another") from stopped
+
+    monkeypatch.setattr(LeaseHolder, "keep", lose)
+    replica = await world.begin("p0")
+    replica.terminate()
+    await eventually(lambda: replica.has_ended, within=10)
 
 
 @staged
