@@ -79,6 +79,7 @@ async def test_an_object_that_cannot_be_released_is_logged_once_and_so_is_what_e
 
 
 async def test_what_is_assigned_while_the_objects_are_listed_is_not_forgotten() -> None:
+    gc.collect()  # what other tests left
     jobs, clock = Jobs(), SystemClock()
     context = Mock(identity=ME, clock=clock, rng=random.Random(1))
     context.cluster.objects.return_value = jobs
