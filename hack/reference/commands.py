@@ -17,7 +17,7 @@ from hack.reference.tables import rows
 from sharder.cli import app, reports
 from sharder.cli.command import COMMANDS, Argument, Command
 from sharder.core.api.ring import StrategyName
-from sharder.core.diagnosis.check import CheckReport
+from sharder.core.diagnosis import check, installation
 from sharder.core.preview.plan import PlanReport
 from sharder.core.status.phases import ShardPhase
 
@@ -29,9 +29,9 @@ REPORTS: Final[dict[str, type[msgspec.Struct]]] = {
     "shards": reports.ShardsReport,
     "objects": reports.ObjectsReport,
     "explain": reports.Explanation,
-    "certs": reports.CertificatesReport,
+    "certs": installation.CertificatesReport,
     "plan": PlanReport,
-    "check": CheckReport,
+    "check": check.CheckReport,
 }
 """What `-o json` prints, by the first command that prints it."""
 LINKS: Final[dict[type[Enum], str]] = {

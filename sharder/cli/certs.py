@@ -1,17 +1,19 @@
 """`sharder certs`: show the Secret of the certificates, and request new certificates."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from sharder.cli.check_certificates import bundle_of, is_foreign, listed, problem_of
-from sharder.cli.reports import CertificateRow, CertificatesReport
 from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import Json
+from sharder.core.diagnosis.installation import CertificateRow, CertificatesReport
 from sharder.core.errors import ConfigError, NotFound
 from sharder.core.names import ROTATE_ANNOTATION, ObjectRef
 from sharder.kube.client import Client
 from sharder.kube.typed_stores import secrets
 from sharder.runtime.clock import SystemClock
-from sharder.tls.facts import CertificateFacts
+from sharder.tls.bundle import CertificateBundle, problem, serving_problem
+from sharder.tls.facts import CertificateFacts, facts_of
+from sharder.tls.issue import SERVING_NAME, KeyPair, own_certificate
 
 
 async def show(client: Client, *, ref: ObjectRef) -> CertificatesReport:
@@ -27,7 +29,7 @@ async def rotate(client: Client, *, ref: ObjectRef, request: str) -> str:
         ConfigError: the Secret does not exist, or is of another issuer.
     """
     secret = await _find(client, ref)
-    if is_foreign(bundle_of(secret)):
+    if _is_foreign(bundle_of(secret)):
         raise ConfigError(
             f"the certificate in Secret {ref} was not issued by sharder: renew it at its issuer"
         )
@@ -50,15 +52,20 @@ async def _find(client: Client, ref: ObjectRef) -> Secret:
         ) from error
 
 
+def bundle_of(secret: Secret) -> CertificateBundle:
+    """Return the certificates and keys in a Secret."""
+    return CertificateBundle.from_secret_data(secret.data or {})
+
+
 def report_of(secret: Secret, now: datetime) -> CertificatesReport:
     """Return the report of a Secret, without keys."""
     bundle = bundle_of(secret)
     return CertificatesReport(
         secret=str(secret.metadata.ref),
-        foreign=is_foreign(bundle),
+        foreign=_is_foreign(bundle),
         requested=secret.metadata.annotation(ROTATE_ANNOTATION) or None,
-        problem=problem_of(bundle, now),
-        certificates=tuple(_row(facts, role, now) for role, facts in listed(bundle)),
+        problem=_problem_of(bundle, now),
+        certificates=tuple(_row(facts, role, now) for role, facts in _listed(bundle)),
     )
 
 
@@ -72,3 +79,35 @@ def _row(facts: CertificateFacts, role: str, now: datetime) -> CertificateRow:
         days_left=(facts.not_after - now) // timedelta(days=1),
         fingerprint=facts.fingerprint,
     )
+
+
+def _problem_of(bundle: CertificateBundle, now: datetime) -> str | None:
+    """Return why the webhook cannot serve the certificate, None if it can."""
+    if _is_foreign(bundle):
+        return serving_problem(bundle.serving, (), now)
+    return problem(bundle, (), now)
+
+
+def _is_foreign(bundle: CertificateBundle) -> bool:
+    """Return whether another issuer made the certificate; False for our own, damaged Secret."""
+    subjects = {facts.subject for facts in facts_of(bundle.certificate)[:1]}
+    return not bundle.ca_key and bool(subjects - {f"CN={SERVING_NAME}"})
+
+
+def _listed(bundle: CertificateBundle) -> Iterator[tuple[str, CertificateFacts]]:
+    """Yield the serving certificate, then all authorities that the API server should trust."""
+    for facts in facts_of(bundle.certificate)[:1]:
+        yield "serving", facts
+    if _is_foreign(bundle):
+        return
+    issuing = _fingerprint(bundle.authority)
+    for facts in facts_of(bundle.ca):
+        yield "issuing" if facts.fingerprint == issuing else "retiring", facts
+
+
+def _fingerprint(authority: KeyPair) -> str:
+    """Return the fingerprint of the authority's certificate, empty if there is no certificate."""
+    try:
+        return facts_of(own_certificate(authority))[0].fingerprint
+    except ConfigError:
+        return ""

@@ -3,27 +3,48 @@
 Everything is read once, and nothing is changed: all writes are dry runs of the API server.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from functools import partial
-from typing import Final, TypeVar
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, TypeAlias, TypeVar
 
-from sharder.cli.check_certificates import bundle_of, certificates_of
+from msgspec.structs import replace
+
+from sharder.cli.certs import bundle_of, report_of
 from sharder.cli.check_proxies import proxied
-from sharder.cli.check_webhook import answer, configuration_of
+from sharder.cli.check_webhook import answer, trusts
 from sharder.cli.output import aligned, write
 from sharder.config.settings import Settings
 from sharder.core.api.cluster import Secret, WebhookConfiguration
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import DEFAULT_NAMESPACES, PartialObject
-from sharder.core.api.ring import ControllerRing
-from sharder.core.diagnosis.check import CheckReport, Facts, RingReads, report
-from sharder.core.diagnosis.finding import Finding, Unread
+from sharder.core.api.ring import ControllerRing, UnreadableRing
+from sharder.core.diagnosis.check import CheckReport, about_ring, report
+from sharder.core.diagnosis.finding import Finding, Level, Unread, judged, unknown, warn
+from sharder.core.diagnosis.installation import (
+    CERTIFICATES,
+    CONFIGURATION,
+    CRD,
+    LEADER,
+    WEBHOOK,
+    certificates,
+    configuration,
+    crd,
+    leader,
+    webhook,
+)
+from sharder.core.diagnosis.proxies import PROXIES, proxies
+from sharder.core.diagnosis.ring import RING, unreadable
+from sharder.core.diagnosis.shards import SHARDS, without_ring
 from sharder.core.errors import ApiError, ConfigError, NotFound, Unavailable
 from sharder.core.leases.membership import ring_of
 from sharder.core.names import RING_LABEL, ObjectRef, RingName, webhook_configuration
 from sharder.core.preview.observe import members_of, selected_namespaces
 from sharder.kube.client import Client
 from sharder.kube.objects import ring_schema
+from sharder.kube.store import KubeStore
 from sharder.kube.typed_stores import (
     all_rings,
     leases,
@@ -31,10 +52,10 @@ from sharder.kube.typed_stores import (
     secrets,
     webhook_configurations,
 )
-from sharder.tls.bundle import CertificateBundle
 
 T = TypeVar("T")
-U = TypeVar("U")
+Read: TypeAlias = Callable[[], T]
+"""Returns what was read, or raises the `ApiError` or `Unread` that says why it was not."""
 
 _NOT_FOUND: Final = (
     "set --secret to the Secret of the certificates (sharder-cert-manager if the chart uses "
@@ -51,7 +72,34 @@ async def check(client: Client, *, secret: ObjectRef, names: Collection[str]) ->
         ApiError: the API server does not answer.
         ConfigError: a named ring does not exist.
     """
-    return report(await _facts(client, secret, names))
+    now = await _time(client)
+    ref = ObjectRef(secret.namespace, Settings().leader_election.resource_name)
+    leads, schema = await _read(_leader(client, ref)), await _read(ring_schema(client))
+    own, rings = await _read(_secret(client, secret)), await _read(_all(all_rings(client)))
+    findings = [
+        *judged(CRD, lambda: crd(schema())),
+        *judged(LEADER, lambda: leader(leads(), ref, now)),
+        *judged(CERTIFICATES, lambda: certificates(report_of(own(), now), now)),
+    ]
+    try:
+        every = {ring.name: ring for ring in rings()}
+    except ApiError as error:
+        return report([*findings, replace(unknown(RING, error), level=Level.FAIL)])
+    if not every:
+        findings.append(warn(RING, "there is no ControllerRing", "create one: docs/install.md"))
+    checks = _RingChecks(
+        client=client,
+        now=now,
+        secret=own,
+        spaces=await _read(_all(namespaces(client))),
+        leases=await _read(_all(leases(client, labels=RING_LABEL))),
+        configurations=await _read(_all(webhook_configurations(client), RING_LABEL)),
+    )
+    for ring in _chosen(every, names):
+        findings += await checks.about(ring)
+    with suppress(ApiError):  # each ring has said so
+        findings += without_ring(checks.leases(), every)
+    return report(findings)
 
 
 def draw(found: CheckReport) -> None:
@@ -66,35 +114,51 @@ def _row(finding: Finding) -> tuple[str, str, str]:
     return finding.level, finding.check, f"{about}{finding.said}"
 
 
-async def _facts(client: Client, secret_ref: ObjectRef, names: Collection[str]) -> Facts:
-    await client.request("GET", "/version")
-    now = client.server_time()
-    if now is None:
-        raise Unavailable("GET /version: not an answer of an API server: no date")
-    rings = await _all_of(all_rings(client).stream())
-    every = {ring.name: ring for ring in _known(rings, [])}
-    chosen = [] if isinstance(rings, Unread) else _chosen(every, names)
-    secret, namespace = await _guarded(_secret(client, secret_ref)), secret_ref.namespace
-    certificates = _applied(partial(certificates_of, now=now), secret)
-    spaces = await _all_of(namespaces(client).stream())
-    selected = [(ring, _applied(partial(_selected, ring), spaces)) for ring in chosen]
-    lease_ref = ObjectRef(namespace, Settings().leader_election.resource_name)
-    stored = await _all_of(leases(client, labels=RING_LABEL).stream())
-    configured = await _all_of(webhook_configurations(client).stream(RING_LABEL))
-    bundle = _applied(bundle_of, secret)
-    about = partial(_ring, client, stored=stored, configured=configured, bundle=bundle)
-    return Facts(
-        now=now,
-        schema=await _guarded(ring_schema(client)),
-        leader_ref=lease_ref,
-        leader=await _guarded(_leader(client, lease_ref)),
-        certificates=certificates,
-        rings=rings
-        if isinstance(rings, Unread)
-        else tuple([await about(ring, spaces) for ring, spaces in selected]),
-        known=every,
-        leases=tuple(_known(stored, [])),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RingChecks:
+    """The checks of one ring after the other, with what was read for all."""
+
+    client: Client
+    now: datetime
+    secret: Read[Secret]
+    spaces: Read[list[PartialObject]]
+    leases: Read[list[Lease]]
+    configurations: Read[list[WebhookConfiguration]]
+
+    async def about(self, ring: ControllerRing) -> list[Finding]:
+        """Return what is found about a ring."""
+        if isinstance(ring, UnreadableRing):
+            return [unreadable(ring.name, ring.problem)]
+        own, members, findings = list[Lease](), None, list[Finding]()
+        try:
+            own = [each for each in self.leases() if ring_of(each) == ring.name]
+            members = members_of(ring, own)
+        except ApiError as error:
+            findings.append(unknown(SHARDS, error, ring=ring.name))
+        available = 0 if members is None else len(members.available)
+        probed = await _read(self._answer(ring))
+        behind = await _read(proxied(self.client, ring, own))
+        return [
+            *about_ring(ring, members, self.now),
+            *findings,
+            *judged(CONFIGURATION, lambda: self._configuration(ring), ring=ring.name),
+            *judged(
+                WEBHOOK, lambda: webhook(ring, *probed(), available=available), ring=ring.name
+            ),
+            *judged(PROXIES, lambda: proxies(ring.name, behind()), ring=ring.name),
+        ]
+
+    def _configuration(self, ring: ControllerRing) -> Finding:
+        found = {each.metadata.name: each for each in self.configurations()}
+        return configuration(ring, found.get(webhook_configuration(ring.name)), self._trusts)
+
+    def _trusts(self, ca_bundle: str) -> bool:
+        return trusts(ca_bundle, bundle_of(self.secret()).certificate)
+
+    async def _answer(self, ring: ControllerRing) -> tuple[str, PartialObject]:
+        live = [each for each in self.spaces() if each.metadata.deletion_timestamp is None]
+        spaces = selected_namespaces(ring, live, DEFAULT_NAMESPACES)
+        return await answer(self.client, ring, spaces)
 
 
 def _chosen(
@@ -106,69 +170,36 @@ def _chosen(
     return [every[name] for name in sorted(every) if not names or name in names]
 
 
-async def _ring(
-    client: Client,
-    ring: ControllerRing,
-    spaces: frozenset[str] | Unread,
-    *,
-    stored: Sequence[Lease] | Unread,
-    configured: Sequence[WebhookConfiguration] | Unread,
-    bundle: CertificateBundle | Unread,
-) -> RingReads:
-    own = _applied(partial(_own, ring), stored)
-    configuration = partial(configuration_of, webhook_configuration(ring.name), bundle=bundle)
-    return RingReads(
-        ring=ring,
-        members=_applied(partial(members_of, ring), own),
-        configuration=_applied(configuration, configured),
-        answer=spaces if isinstance(spaces, Unread) else await answer(client, ring, spaces),
-        proxied=await _guarded(proxied(client, ring, _known(own, []))),
-    )
+async def _read(ask: Coroutine[None, None, T]) -> Read[T]:
+    """Make a read, for checks that use it or say why it failed."""
+    task = asyncio.ensure_future(ask)
+    await asyncio.wait([task])
+    task.exception()  # otherwise Python warns of an error that no check asks for
+    return task.result
 
 
-def _selected(ring: ControllerRing, spaces: Sequence[PartialObject]) -> frozenset[str]:
-    live = [space for space in spaces if space.metadata.deletion_timestamp is None]
-    return selected_namespaces(ring, live, DEFAULT_NAMESPACES)
+async def _time(client: Client) -> datetime:
+    """Return the time on the clock of the API server."""
+    await client.request("GET", "/version")
+    now = client.server_time()
+    if now is None:
+        raise Unavailable("GET /version: not an answer of an API server: no date")
+    return now
 
 
-def _own(ring: ControllerRing, stored: Sequence[Lease]) -> list[Lease]:
-    return [each for each in stored if ring_of(each) == ring.name]
-
-
-def _applied(change: Callable[[T], U], read: T | Unread) -> U | Unread:
-    """Return the change of what was read, or why it was not read."""
-    return read if isinstance(read, Unread) else change(read)
-
-
-def _known(read: T | Unread, otherwise: T) -> T:
-    """Return what was read, or something else if it was not read."""
-    return otherwise if isinstance(read, Unread) else read
-
-
-async def _guarded(ask: Awaitable[T]) -> T | Unread:
-    """Return the result of `ask`, or the error as `Unread`."""
+async def _all(store: KubeStore[T], labels: str = "") -> list[T]:
+    """Return all objects of a collection; no objects if it is not served."""
     try:
-        return await ask
-    except ApiError as error:
-        return Unread(str(error))
-
-
-async def _all_of(stream: AsyncIterator[T]) -> list[T] | Unread:
-    """Return all objects of a collection, or `Unread`; no objects if it is not served."""
-    try:
-        return [each async for each in stream]
+        return [each async for each in store.stream(labels)]
     except NotFound:
         return []
-    except ApiError as error:
-        return Unread(str(error))
 
 
-async def _secret(client: Client, ref: ObjectRef) -> Secret | Unread:
-    """Return the Secret of the certificates, `Unread` if there is none."""
+async def _secret(client: Client, ref: ObjectRef) -> Secret:
     try:
         return await secrets(client, namespace=ref.namespace).get(ref)
-    except NotFound:
-        return Unread(f"Secret {ref} not found", _NOT_FOUND)
+    except NotFound as error:
+        raise Unread(f"Secret {ref} not found", _NOT_FOUND) from error
 
 
 async def _leader(client: Client, ref: ObjectRef) -> Lease | None:

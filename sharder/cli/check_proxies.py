@@ -6,7 +6,6 @@ from sharder.core.api.cluster import Right
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Resource
 from sharder.core.api.ring import ControllerRing
-from sharder.core.diagnosis.finding import Unread
 from sharder.core.diagnosis.proxies import Proxied, ProxyPod, proxy_pod
 from sharder.core.errors import ApiError, NotFound
 from sharder.core.names import WATCHES_ANNOTATION, GroupResource, ObjectRef, parse_resource
@@ -18,9 +17,7 @@ from sharder.shard.identity import handled_of
 from sharder.shard.rights import advice, rights_behind_proxy
 
 
-async def proxied(
-    client: Client, ring: ControllerRing, leases: Sequence[Lease]
-) -> Proxied | Unread:
+async def proxied(client: Client, ring: ControllerRing, leases: Sequence[Lease]) -> Proxied:
     """Return what the namespaces of a ring's shards show of proxies, and the Leases of these.
 
     Raises:
@@ -28,9 +25,10 @@ async def proxied(
     """
     try:
         found = await _pods(client, ring, leases)
-    except ApiError as error:
-        has_proxies = any(each.metadata.annotation(WATCHES_ANNOTATION) for each in leases)
-        return Unread(str(error)) if has_proxies else Proxied()
+    except ApiError:
+        if any(each.metadata.annotation(WATCHES_ANNOTATION) for each in leases):
+            raise
+        return Proxied()
     names = {pod.ref for pod in found}
     objects = KubeObjects(client)
     outside = await _outside(objects, [each for each in leases if each.metadata.ref in names])

@@ -203,34 +203,3 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """None for a controlled resource, or out of scope."""
     mistakes: tuple[str, ...]
     """Labels and annotations of the object that are ignored, and why."""
-
-
-class CertificateRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One certificate."""
-
-    role: str
-    """`serving`; of authorities `issuing`, or `retiring`: trusted still."""
-    subject: str
-    names: tuple[str, ...]
-    """DNS names and IP addresses; none for an authority."""
-    not_before: str
-    not_after: str
-    days_left: int
-    """Whole days until `notAfter`, negative after it."""
-    fingerprint: str
-    """SHA-256."""
-
-
-class CertificatesReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of the Secret of the certificates."""
-
-    secret: str
-    """`namespace/name`."""
-    foreign: bool
-    """Whether another issuer made the certificate."""
-    requested: str | None
-    """A requested replacement that has not begun: `serving` or `authority`."""
-    problem: str | None
-    """Why the webhook cannot use the Secret, or None."""
-    certificates: tuple[CertificateRow, ...]
-    """The serving certificate first, then its authorities."""

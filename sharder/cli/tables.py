@@ -7,8 +7,6 @@ from typing import Final, TypeVar
 
 from sharder.cli.output import Columns, table, write
 from sharder.cli.reports import (
-    CertificateRow,
-    CertificatesReport,
     ObjectRow,
     ObjectsReport,
     RingRow,
@@ -18,6 +16,7 @@ from sharder.cli.reports import (
 )
 from sharder.cli.words import named_by
 from sharder.core.api.lease import parse_time
+from sharder.core.diagnosis.installation import CertificateRow, CertificatesReport
 from sharder.core.preview.observe import age, beside, short
 from sharder.core.texts import counted
 

@@ -2,17 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
-
-SOON: Final = timedelta(days=7)
-"""How long before its end a certificate is reported, or a tenth of a shorter lifetime;
-cert-manager renews when a third is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +23,6 @@ class CertificateFacts:
     fingerprint: str
     """SHA-256 as `openssl x509 -fingerprint -sha256` prints it."""
     pem: bytes = field(repr=False)
-
-    def ends_soon(self, now: datetime) -> bool:
-        """Return whether the certificate has expired, or should have been replaced by now."""
-        return now >= self.not_after - min(SOON, (self.not_after - self.not_before) / 10)
 
 
 def facts_of(pem: bytes) -> tuple[CertificateFacts, ...]:

@@ -1,13 +1,16 @@
 """A finding: something that is wrong or worth knowing, and what to do about it."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import partial
+from typing import Final
 
 import msgspec
 
+from sharder.core.errors import ApiError, SharderError
 from sharder.core.names import RingName
+
+_FORBIDDEN: Final = "run the check with the right to read this"
 
 
 class Level(StrEnum):
@@ -44,12 +47,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return f"{message} => {todo}" if todo else message
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """A fact that could not be read, with the reason and what to do about it."""
+class Unread(SharderError):
+    """A fact that could not be read, and what to do about that."""
 
-    why: str
-    advice: str = "run the check with the right to read this"
+    def __init__(self, why: str, advice: str) -> None:
+        super().__init__(why)
+        self.advice = advice
 
 
 def _finding(
@@ -83,6 +86,18 @@ fail = partial(_finding, Level.FAIL)
 """Return a finding that something does not work."""
 
 
-def unknown(check: str, unread: Unread, *, ring: RingName | None = None) -> Finding:
-    """Return a finding that the check could not be made."""
-    return warn(check, f"not checked: {unread.why}", unread.advice, ring=ring)
+def unknown(check: str, error: ApiError | Unread, *, ring: RingName | None = None) -> Finding:
+    """Return a finding that the check could not be made, because a fact was not read."""
+    advice = error.advice if isinstance(error, Unread) else _FORBIDDEN
+    return warn(check, f"not checked: {error}", advice, ring=ring)
+
+
+def judged(
+    check: str, judge: Callable[[], Finding | Iterable[Finding]], *, ring: RingName | None = None
+) -> list[Finding]:
+    """Return what `judge` finds, or that it could not read a fact."""
+    try:
+        found = judge()
+    except (ApiError, Unread) as error:
+        found = unknown(check, error, ring=ring)
+    return [found] if isinstance(found, Finding) else [*found]

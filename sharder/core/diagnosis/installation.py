@@ -7,34 +7,36 @@ reasons.  So a probe is a request with an owner label that no shard has.  The we
 replaces or removes that label, so if it comes back, the webhook was not called.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
+import msgspec
 from msgspec import inspect
 
-from sharder.core.api.cluster import Schema
+from sharder.core.api.cluster import Schema, WebhookConfiguration
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.api.ring import ControllerRing, RingSpec, RingStatus
-from sharder.core.diagnosis.finding import Finding, Unread, fail, ok, unknown, warn
+from sharder.core.diagnosis.finding import Finding, fail, ok, warn
 from sharder.core.leases.state import duration_of
 from sharder.core.names import GroupResource, ObjectRef, owner_label, webhook_configuration
 from sharder.core.ring.build import roles_of
 from sharder.core.ring.snapshot import Role
-from sharder.core.texts import named
+from sharder.core.texts import counted, named
 
 CRD, LEADER, CERTIFICATES = "crd", "leader", "certificates"
 
 _INSTALL: Final = "install the CRD of this release: run helm upgrade --install"
+SOON: Final = timedelta(days=7)
+"""How long before its end a certificate is reported, or a tenth of a shorter lifetime;
+cert-manager renews when a third is left."""
+
 _PARTS: Final = {"spec": inspect.type_info(RingSpec), "status": inspect.type_info(RingStatus)}
 
 
-def crd(schema: Schema | Unread | None) -> Finding:
+def crd(schema: Schema | None) -> Finding:
     """Return whether ControllerRings are served with all fields; None: they are not served."""
-    if isinstance(schema, Unread):
-        return unknown(CRD, schema)
     if schema is None:
         return fail(CRD, "the cluster does not serve ControllerRings", _INSTALL)
     missing = missing_in(schema)
@@ -72,33 +74,39 @@ def _missing(type_: inspect.Type, schema: Schema, path: str) -> Iterator[str]:
             pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate:
-    """The times of a certificate."""
+class CertificateRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One certificate."""
 
     role: str
-    not_before: datetime
-    not_after: datetime
-    ends_soon: bool
-    """Whether it should already have been replaced."""
+    """`serving`; of authorities `issuing`, or `retiring`: trusted still."""
+    subject: str
+    names: tuple[str, ...]
+    """DNS names and IP addresses; none for an authority."""
+    not_before: str
+    not_after: str
+    days_left: int
+    """Whole days until `notAfter`, negative after it."""
+    fingerprint: str
+    """SHA-256."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificates:
-    """The contents of the Secret with the certificates."""
+class CertificatesReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of the Secret of the certificates; also what `sharder certs` prints."""
 
-    secret: ObjectRef
+    secret: str
+    """`namespace/name`."""
     foreign: bool
-    """Whether another program issues and replaces the serving certificate."""
+    """Whether another issuer made the certificate."""
+    requested: str | None
+    """A requested replacement that has not begun: `serving` or `authority`."""
     problem: str | None
-    """Why the webhook cannot serve the certificate, or None."""
-    certificates: tuple[Certificate, ...]
+    """Why the webhook cannot use the Secret, or None."""
+    certificates: tuple[CertificateRow, ...]
+    """The serving certificate first, then its authorities."""
 
 
-def leader(lease: Lease | Unread | None, ref: ObjectRef, now: datetime) -> Finding:
+def leader(lease: Lease | None, ref: ObjectRef, now: datetime) -> Finding:
     """Return whether a replica is leader, according to the Lease."""
-    if isinstance(lease, Unread):
-        return unknown(LEADER, lease)
     advice = (
         "check that a replica runs and reaches the API server: "
         f"kubectl -n {ref.namespace} get pods"
@@ -117,46 +125,35 @@ def leader(lease: Lease | Unread | None, ref: ObjectRef, now: datetime) -> Findi
     return ok(LEADER, f"{holder} leads, and renewed the Lease {ref} {_ago(age)}")
 
 
-def certificates(found: Certificates | Unread, now: datetime) -> Iterator[Finding]:
+def certificates(found: CertificatesReport, now: datetime) -> Iterator[Finding]:
     """Yield the problems of the certificates in the sharder's Secret, or when they expire."""
-    if isinstance(found, Unread):
-        yield unknown(CERTIFICATES, found)
-        return
     repair = (
         "renew it where it was issued"
         if found.foreign
         else "the sharder repairs it within seconds: check that a replica is running, and its log"
     )
-    faults = [*_faults(found, now)]
-    for message in faults:
-        yield fail(CERTIFICATES, message, repair)
-    ending = [each for each in found.certificates if each.ends_soon and now < each.not_after]
-    for each in ending:
-        message = f"the {each.role} certificate expires in {_left(each, now)}"
-        yield warn(CERTIFICATES, message, repair)
-    if not faults and not ending:
-        ends = (f"{each.role} expires in {_left(each, now)}" for each in found.certificates)
-        yield ok(CERTIFICATES, f"Secret {found.secret}: {', '.join(ends)}")
-
-
-def _faults(found: Certificates, now: datetime) -> Iterator[str]:
     if found.problem is not None:
-        yield f"Secret {found.secret} is unusable: {found.problem}"
+        yield fail(CERTIFICATES, f"Secret {found.secret} is unusable: {found.problem}", repair)
         return
-    for each in found.certificates:
-        if now >= each.not_after:
-            yield f"the {each.role} certificate expired at {each.not_after:%Y-%m-%dT%H:%M:%SZ}"
-        elif now < each.not_before:
-            start = f"{each.not_before:%Y-%m-%dT%H:%M:%SZ}"
-            yield f"the {each.role} certificate is not valid before {start}"
+    findings = [each for row in found.certificates for each in _of_one(row, now, repair)]
+    ends = ", ".join(f"{row.role} expires in {_left(row, now)}" for row in found.certificates)
+    yield from findings or [ok(CERTIFICATES, f"Secret {found.secret}: {ends}")]
 
 
-def _left(certificate: Certificate, now: datetime) -> str:
-    left = certificate.not_after - now
-    days = left // timedelta(days=1)
-    if not days:
-        return f"{left // timedelta(hours=1)}h"
-    return f"{days} day{'' if days == 1 else 's'}"
+def _of_one(row: CertificateRow, now: datetime, repair: str) -> Iterator[Finding]:
+    begin, end = datetime.fromisoformat(row.not_before), datetime.fromisoformat(row.not_after)
+    name = f"the {row.role} certificate"
+    if now >= end:
+        yield fail(CERTIFICATES, f"{name} expired at {row.not_after}", repair)
+    elif now < begin:
+        yield fail(CERTIFICATES, f"{name} is not valid before {row.not_before}", repair)
+    elif now >= end - min(SOON, (end - begin) / 10):
+        yield warn(CERTIFICATES, f"{name} expires in {_left(row, now)}", repair)
+
+
+def _left(row: CertificateRow, now: datetime) -> str:
+    left = datetime.fromisoformat(row.not_after) - now
+    return counted(left.days, "day") if left.days else f"{left // timedelta(hours=1)}h"
 
 
 def _ago(age: timedelta) -> str:
@@ -174,26 +171,6 @@ NO_SHARD: Final = "sharder-check"
 
 _KINDS: Final = {"configmaps": "ConfigMap", "secrets": "Secret"}
 """Resources of the core group whose objects can be created without content."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
-    """The webhook configuration of a ring."""
-
-    has_ca: bool
-    """Whether every webhook has a caBundle."""
-    trusts: bool | Unread
-    """Whether every caBundle contains the authority that issued the serving certificate."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """The answer to a probe."""
-
-    request: str
-    """The request that was sent, in words."""
-    owner: str
-    """The owner label in the answer, empty if there is none."""
 
 
 def probe_of(ring: ControllerRing) -> tuple[GroupResource, Json] | None:
@@ -224,49 +201,52 @@ def relabelled(ring: ControllerRing) -> Json:
     return {"metadata": {"labels": {owner_label(ring.name): NO_SHARD}}}
 
 
-def answer_of(ring: ControllerRing, request: str, obj: PartialObject) -> Answer:
-    """Return the answer to a probe, given the object in the response."""
-    return Answer(request=request, owner=obj.metadata.label(owner_label(ring.name)))
+def configuration(
+    ring: ControllerRing, found: WebhookConfiguration | None, trusts: Callable[[str], bool]
+) -> Finding:
+    """Return whether the webhook configuration of the ring exists and has the right CA.
 
-
-def configuration(ring: ControllerRing, found: Configuration | Unread | None) -> Finding:
-    """Return whether the webhook configuration of the ring exists and has the right CA."""
-    if isinstance(found, Unread):
-        return unknown(CONFIGURATION, found, ring=ring.name)
+    `trusts` returns whether a caBundle contains the authority of the serving certificate.
+    """
     name = f"MutatingWebhookConfiguration {webhook_configuration(ring.name)}"
     if found is None:
         advice = (
             "the leader applies it within 30s: check that a replica leads, and the condition Ready"
         )
         return fail(CONFIGURATION, f"there is no {name}", advice, ring=ring.name)
-    if isinstance(found.trusts, Unread):
-        return unknown(CONFIGURATION, found.trusts, ring=ring.name)
-    if found.trusts:
-        message = f"{name} trusts the serving certificate"
-        return ok(CONFIGURATION, message, ring=ring.name)
-    if not found.has_ca:
+    bundles = [each.client_config.ca_bundle for each in found.webhooks or ()]
+    if not bundles or not all(bundles):
         advice = "set webhook.config.clientConfig.caBundle, or let cert-manager inject it"
         return warn(CONFIGURATION, f"{name} has no caBundle", advice, ring=ring.name)
+    if all(map(trusts, bundles)):
+        message = f"{name} trusts the serving certificate"
+        return ok(CONFIGURATION, message, ring=ring.name)
     message = f"the caBundle of {name} lacks the authority of the serving certificate"
     advice = "the leader corrects it within 30s: check whether another client writes it"
     return fail(CONFIGURATION, message, advice, ring=ring.name)
 
 
-def webhook(ring: ControllerRing, found: Answer | Unread, *, available: int) -> Finding:
-    """Return whether the API server reached the webhook; `available` is the number of shards."""
-    if isinstance(found, Unread):
-        return unknown(WEBHOOK, found, ring=ring.name)
-    if found.owner == NO_SHARD:
+def webhook(ring: ControllerRing, request: str, obj: PartialObject, *, available: int) -> Finding:
+    """Return whether the API server reached the webhook.
+
+    Args:
+        ring: The ring.
+        request: The probe in words.
+        obj: The object in the response.
+        available: The number of available shards.
+    """
+    owner = obj.metadata.label(owner_label(ring.name))
+    if owner == NO_SHARD:
         advice = (
             f'look for "failing open" in the log of the API server, and at the findings of '
             f"{CONFIGURATION} and certificates; the API server must reach port 9443 of the pods"
         )
-        message = f"the API server got no answer from the webhook for {found.request}"
+        message = f"the API server got no answer from the webhook for {request}"
         return fail(WEBHOOK, message, advice, ring=ring.name)
-    if found.owner:
-        message = f"the webhook answered {found.request}: the owner is {found.owner}"
+    if owner:
+        message = f"the webhook answered {request}: the owner is {owner}"
         return ok(WEBHOOK, message, ring=ring.name)
-    message = f"the webhook answered {found.request}, but assigned no owner"
+    message = f"the webhook answered {request}, but assigned no owner"
     if not available:
         return ok(WEBHOOK, f"{message}, because no shard is available", ring=ring.name)
     advice = (

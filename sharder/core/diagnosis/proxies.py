@@ -6,7 +6,7 @@ from shlex import quote
 from typing import Final
 
 from sharder.core.api.cluster import Pod
-from sharder.core.diagnosis.finding import Finding, Unread, fail, ok, unknown, warn
+from sharder.core.diagnosis.finding import Finding, fail, ok, warn
 from sharder.core.diagnosis.shards import MAX_NAMED
 from sharder.core.names import ObjectRef, RingName
 from sharder.core.texts import counted, named
@@ -62,11 +62,9 @@ def proxy_pod(pod: Pod, ring: RingName) -> ProxyPod | None:
     return None
 
 
-def proxies(ring: RingName, found: Proxied | Unread) -> Iterator[Finding]:
+def proxies(ring: RingName, found: Proxied) -> Iterator[Finding]:
     """Yield whether the proxied controllers of a ring, if there are any, can be its shards."""
-    if isinstance(found, Unread):
-        yield unknown(PROXIES, found, ring=ring)
-    elif found.pods:
+    if found.pods:
         faults = [*_of_pods(ring, found.pods), *_of_rights(ring, found), *_of_watches(ring, found)]
         yield from faults or [ok(PROXIES, f"{counted(len(found.pods), 'pod')} ready", ring=ring)]
 

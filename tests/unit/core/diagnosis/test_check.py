@@ -1,28 +1,22 @@
-"""Facts about what `sharder check` finds: every check is made, and none without its input."""
+"""Facts about what `sharder check` finds of a ring."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
 import pytest
 
 from sharder.core.api.lease import Lease, to_the_second
-from sharder.core.api.meta import PartialObject
-from sharder.core.api.ring import Condition, ControllerRing, RingStatus, unreadable_ring
-from sharder.core.diagnosis.check import Facts, RingReads, report
-from sharder.core.diagnosis.finding import Finding, Level, Unread
-from sharder.core.diagnosis.installation import Answer, Certificates, Configuration
+from sharder.core.api.ring import Condition, ControllerRing, RingStatus
+from sharder.core.diagnosis.check import about_ring
+from sharder.core.diagnosis.finding import Finding, Level
 from sharder.core.diagnosis.ring import DRAINING, WAITING, RingFacts, findings_of
 from sharder.core.diagnosis.shards import ShardFacts
-from sharder.core.names import PROBLEM_ANNOTATION, ObjectRef
+from sharder.core.names import PROBLEM_ANNOTATION
 from sharder.core.preview.observe import members_of
 from sharder.core.status.phases import ShardPhase
 from tests.support.alerts import FILE as ALERTS
-from tests.support.values import DEMO, NOW, A, B, available, lease, ring
-from tests.unit.core.diagnosis.installed import released
+from tests.support.values import NOW, A, B, available, lease, ring
 
-HERE = "sharding-system"
-UNREAD = Unread("forbidden")
 READY = Condition(type="Ready", status="True", reason="ReconciliationSucceeded")
 
 
@@ -37,79 +31,13 @@ def reported(*conditions: Condition, seen: int = 1, draining: int = 0) -> Contro
     return msgspec.structs.replace(ring(), status=status)
 
 
-def read(of: ControllerRing, *leases: Lease) -> RingReads:
-    return RingReads(
-        ring=of,
-        members=members_of(of, leases),
-        configuration=Configuration(has_ca=True, trusts=True),
-        answer=Answer(request="a create", owner=A),
-    )
-
-
-def facts(*rings: RingReads) -> Facts:
-    """A healthy installation with these rings."""
-    return Facts(
-        now=NOW,
-        schema=released(),
-        leader_ref=ObjectRef(HERE, "sharder"),
-        leader=lease("sharder"),
-        certificates=Certificates(
-            secret=ObjectRef(HERE, "certificates"), foreign=False, problem=None, certificates=()
-        ),
-        rings=rings,
-        known={each.ring.name: each.ring for each in rings},
-        leases=(),
-    )
-
-
-HEALTHY = read(reported(), lease(A))
-
-
 def faults(
     of: ControllerRing, *leases: Lease, age: timedelta = timedelta(seconds=2)
 ) -> list[Finding]:
     """Return what is not in order some time after `NOW`."""
-    at = replace(
-        facts(read(of, *(leases or (lease(A, seconds=900),)))), now=NOW + age, leader=UNREAD
-    )
-    found = (each for each in report(at).findings if each.ring == DEMO)
+    members = members_of(of, leases or (lease(A, seconds=900),))
+    found = about_ring(of, members, NOW + age)
     return [each for each in found if each.level is not Level.OK]
-
-
-def test_a_healthy_installation_has_a_line_for_each_check() -> None:
-    found = report(facts(HEALTHY))
-
-    assert {each.check for each in found.findings if each.ring == DEMO} == {
-        "ring", "shards", "configuration", "webhook",
-    }  # fmt: skip
-    assert (found.failed, found.warned) == (0, 0)
-
-
-def test_what_cannot_be_read_is_a_warning_for_each_check() -> None:
-    blind = replace(HEALTHY, members=UNREAD, configuration=UNREAD, answer=UNREAD)
-    unread = replace(facts(blind), schema=UNREAD, leader=UNREAD, certificates=UNREAD)
-
-    found = report(unread)
-
-    assert (found.failed, found.warned) == (0, 6)
-    assert [each.message for each in found.findings].count("not checked: forbidden") == 6
-
-
-@pytest.mark.parametrize(("rings", "level"), [(UNREAD, Level.FAIL), ((), Level.WARN)])
-def test_rings_that_cannot_be_read_fail_and_none_are_a_warning(
-    rings: Unread | tuple[()], level: Level
-) -> None:
-    found = report(replace(facts(), rings=rings))
-
-    assert [each.level for each in found.findings if each.level is not Level.OK] == [level]
-
-
-def test_a_ring_that_cannot_be_decoded_is_not_checked_further() -> None:
-    broken = unreadable_ring(PartialObject(metadata=ring().metadata), "spec: wrong")
-
-    found = report(facts(replace(HEALTHY, ring=broken)))
-
-    assert [each.check for each in found.findings if each.ring == DEMO] == ["ring"]
 
 
 @pytest.mark.parametrize(
@@ -198,15 +126,6 @@ def test_a_lease_with_a_fault_is_named(bad: Lease, said: str) -> None:
     assert found.said.startswith(said)
 
 
-def test_a_held_lease_of_a_ring_that_does_not_exist_is_named() -> None:
-    others = (lease(A), lease(B, of="gone"), lease("left", of="gone", holder=""))
-
-    found = report(replace(facts(HEALTHY), leases=others))
-
-    assert found.warned == 1
-    assert f"default/{B} names the ring gone" in found.findings[-1].message
-
-
 def test_the_alert_on_waiting_objects_has_the_same_limit() -> None:
     limit = f"controller_sharding_unassigned_oldest_seconds) > {WAITING.total_seconds():.0f}\n"
 
@@ -222,12 +141,12 @@ def test_what_no_leader_has_seen_is_named(of: ControllerRing, level: Level) -> N
 
 def test_objects_without_a_controller_are_counted_and_are_no_fault() -> None:
     status = msgspec.structs.replace(reported().status, uncontrolled=4)
-    found = report(facts(read(msgspec.structs.replace(ring(), status=status), lease(A))))
+    of = msgspec.structs.replace(ring(), status=status)
 
-    assert found.warned == 0
-    assert any(
-        each.message.startswith("4 objects of controlled resources") for each in found.findings
-    )
+    found = list(about_ring(of, members_of(of, [lease(A)]), NOW))
+
+    assert {each.level for each in found} == {Level.OK}
+    assert any(each.message.startswith("4 objects of controlled resources") for each in found)
 
 
 # What the facts about a ring and its shards say

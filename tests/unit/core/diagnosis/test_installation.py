@@ -5,17 +5,14 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from sharder.core.api.cluster import Schema
+from sharder.core.api.cluster import ClientConfig, Schema, Webhook, WebhookConfiguration
+from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import LabelSelector, PartialObject, Requirement
 from sharder.core.api.ring import ControllerRing, RingResource
-from sharder.core.diagnosis.finding import Level, Unread
+from sharder.core.diagnosis.finding import Level
 from sharder.core.diagnosis.installation import (
     NO_SHARD,
-    Answer,
-    Certificate,
-    Certificates,
-    Configuration,
-    answer_of,
+    CertificatesReport,
     certificates,
     configuration,
     crd,
@@ -26,11 +23,10 @@ from sharder.core.diagnosis.installation import (
     webhook,
 )
 from sharder.core.names import GroupResource, ObjectRef
-from tests.support.values import NOW, SECRETS, A, lease, ring
+from tests.support.values import NOW, SECRETS, A, lease, obj, ring
 from tests.unit.core.diagnosis.installed import released
 
 LEASE = ObjectRef("sharding-system", "sharder")
-SECRET = ObjectRef("sharding-system", "sharder-certificates")
 
 
 @pytest.mark.parametrize(
@@ -51,53 +47,45 @@ def test_no_replica_leads(changed: object, age: int) -> None:
     assert (found.level, found.advice is None) == (Level.FAIL, False)
 
 
-def held(*ends: timedelta, problem: str | None = None, soon: bool = False) -> Certificates:
-    return Certificates(
-        secret=SECRET,
-        foreign=False,
-        problem=problem,
-        certificates=tuple(
-            Certificate(
-                role=role, not_before=NOW - timedelta(days=1), not_after=NOW + end, ends_soon=soon
-            )
-            for role, end in zip(("serving", "issuing"), ends, strict=False)
-        ),
-    )
+def held(*ends: timedelta, foreign: bool = False) -> CertificatesReport:
+    rows = [
+        {
+            "role": role,
+            "notBefore": to_the_second(NOW - timedelta(days=90)),
+            "notAfter": to_the_second(NOW + end),
+            "subject": "",
+            "names": (),
+            "daysLeft": 0,
+            "fingerprint": "",
+        }
+        for role, end in zip(("serving", "issuing"), ends, strict=False)
+    ]
+    told = {"secret": "a/b", "foreign": foreign, "requested": None, "problem": None}
+    return msgspec.convert({**told, "certificates": rows}, CertificatesReport)
 
 
 def test_certificates_that_last_are_fine_and_their_ends_are_told() -> None:
-    (found,) = certificates(held(timedelta(days=89, hours=3), timedelta(days=1)), NOW)
+    (found,) = certificates(held(timedelta(days=89, hours=3), timedelta(days=8)), NOW)
 
     assert found.level is Level.OK
-    assert "serving expires in 89 days, issuing expires in 1 day" in found.message
+    assert "serving expires in 89 days, issuing expires in 8 days" in found.message
 
 
 def test_a_certificate_that_ends_soon_is_a_warning() -> None:
-    (found,) = certificates(held(timedelta(hours=5), soon=True), NOW)
+    (found,) = certificates(held(timedelta(hours=5)), NOW)
 
     assert (found.level, found.message) == (Level.WARN, "the serving certificate expires in 5h")
 
 
-def test_a_secret_that_cannot_serve_fails_once() -> None:
-    (found,) = certificates(held(timedelta(0), problem="they do not match"), NOW)
-
-    assert found.level is Level.FAIL
-    assert "they do not match" in found.message
-
-
 def test_a_foreign_certificate_is_renewed_by_its_issuer() -> None:
-    ended = held(timedelta(0))
-    foreign = Certificates(
-        secret=SECRET, foreign=True, problem=None, certificates=ended.certificates
-    )
-
-    (ours,), (theirs,) = certificates(ended, NOW), certificates(foreign, NOW)
+    (ours,) = certificates(held(timedelta(0)), NOW)
+    (theirs,) = certificates(held(timedelta(0), foreign=True), NOW)
 
     assert ours.advice != theirs.advice == "renew it where it was issued"
 
 
 def test_a_certificate_that_is_not_valid_yet_fails() -> None:
-    (found,) = certificates(held(timedelta(days=9)), NOW - timedelta(days=2))
+    (found,) = certificates(held(timedelta(days=9)), NOW - timedelta(days=91))
 
     assert found.level is Level.FAIL
     assert "not valid before" in found.message
@@ -138,7 +126,6 @@ def test_the_first_of_many_missing_fields_are_named_and_the_rest_counted() -> No
 
 
 NODES = GroupResource("", "nodes")
-UNREAD = Unread("forbidden")
 
 
 def over(*resources: GroupResource, selector: LabelSelector | None = None) -> ControllerRing:
@@ -182,30 +169,36 @@ def test_there_is_no_probe_whose_content_is_not_known(other: ControllerRing) -> 
 def test_the_owner_of_the_answer_says_whether_the_webhook_was_called(
     owner: str, available: int, level: Level
 ) -> None:
-    found = webhook(ring(), Answer(request="a create", owner=owner), available=available)
+    answer = obj(SECRETS, "x", owner=owner or None)
+
+    found = webhook(ring(), "a create", answer, available=available)
 
     assert (found.level, found.ring) == (level, "demo")
+
+
+def configured(*bundles: str) -> WebhookConfiguration:
+    webhooks = [Webhook(client_config=ClientConfig(ca_bundle=each)) for each in bundles]
+    return WebhookConfiguration(webhooks=webhooks)
 
 
 @pytest.mark.parametrize(
     ("found", "level"),
     [
-        (Configuration(has_ca=True, trusts=True), Level.OK),
-        (Configuration(has_ca=True, trusts=False), Level.FAIL),
-        (Configuration(has_ca=False, trusts=False), Level.WARN),
-        (Configuration(has_ca=True, trusts=UNREAD), Level.WARN),
-        (UNREAD, Level.WARN),
+        (configured("ours", "ours"), Level.OK),
+        (configured("ours", "another"), Level.FAIL),
+        (configured("ours", ""), Level.WARN),
+        (configured(), Level.WARN),
         (None, Level.FAIL),
     ],
-    ids=["trusts", "another CA", "no CA", "unknown certificate", "unread", "missing"],
+    ids=["trusts", "another CA", "no CA", "no webhook", "missing"],
 )
 def test_a_configuration_is_there_and_trusts_the_certificate(
-    found: Configuration | Unread | None, level: Level
+    found: WebhookConfiguration | None, level: Level
 ) -> None:
-    assert configuration(ring(), found).level is level
+    assert configuration(ring(), found, lambda bundle: bundle == "ours").level is level
 
 
 def test_an_existing_object_is_tried_with_the_label_of_no_shard() -> None:
     patch = msgspec.convert(relabelled(ring()), PartialObject)
 
-    assert answer_of(ring(), "an update", patch) == Answer(request="an update", owner=NO_SHARD)
+    assert webhook(ring(), "an update", patch, available=2).level is Level.FAIL

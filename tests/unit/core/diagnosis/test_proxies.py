@@ -4,7 +4,7 @@ import pytest
 from msgspec import convert
 
 from sharder.core.api.cluster import Pod
-from sharder.core.diagnosis.finding import Level, Unread
+from sharder.core.diagnosis.finding import Level
 from sharder.core.diagnosis.proxies import Proxied, proxies, proxy_pod
 from sharder.core.names import ObjectRef, RingName
 from sharder.proxy.inject import injected
@@ -69,8 +69,3 @@ def test_missing_rights_and_watches_outside_the_ring_are_found() -> None:
     assert tied[0] is Level.FAIL
     assert "also watches cronjobs.batch:" in tied[1]
     assert harmless == (Level.OK, "every shard handles what its controller also watches: secrets")
-
-
-def test_what_could_not_be_read_is_a_warning() -> None:
-    (finding,) = proxies(RING, Unread("forbidden"))
-    assert finding.level is Level.WARN

@@ -1,4 +1,4 @@
-"""Facts about what `sharder check` reads of the Secret of the certificates."""
+"""Facts about what `sharder certs` and `check` show of the Secret of the certificates."""
 
 import base64
 from datetime import datetime, timedelta
@@ -10,7 +10,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from sharder.cli.certs import report_of
-from sharder.cli.check_certificates import certificates_of
 from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import ObjectMeta
 from sharder.tls.rotation import Policy, new_bundle
@@ -30,12 +29,11 @@ def secret(data: dict[str, str]) -> Secret:
 
 
 def test_the_roles_of_our_certificates_are_shown() -> None:
-    found = certificates_of(secret(BUNDLE.to_secret_data()), LATER)
+    found = report_of(secret(BUNDLE.to_secret_data()), LATER)
 
     assert [each.role for each in found.certificates] == ["serving", "issuing"]
     assert (found.foreign, found.problem) == (False, None)
-    serving, _ = report_of(secret(BUNDLE.to_secret_data()), LATER).certificates
-    assert (serving.role, serving.days_left) == ("serving", 9)
+    assert next(each.days_left for each in found.certificates) == 9
 
 
 def foreign(ends: datetime) -> dict[str, str]:
@@ -59,7 +57,7 @@ def foreign(ends: datetime) -> dict[str, str]:
 
 
 def test_a_certificate_of_another_issuer_is_reported_as_theirs() -> None:
-    found = certificates_of(secret(foreign(LATER + timedelta(days=30))), LATER)
+    found = report_of(secret(foreign(LATER + timedelta(days=30))), LATER)
 
     assert (found.foreign, found.problem) == (True, None)
     assert [each.role for each in found.certificates] == ["serving"]
