@@ -1,9 +1,11 @@
 """What the controller sees of the cluster: the objects of this shard, and a Lock that it holds."""
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Final
 
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import GroupResource
@@ -13,6 +15,9 @@ from sharder.proxy.gate import Gate
 from sharder.proxy.health import Health
 from sharder.proxy.streams import Selectors, Sight, Streams
 from sharder.shard.identity import Ownership
+
+MAX_SHOWN: Final = 1000
+"""Lists and watches of main objects that are remembered; after others, a watch lists again."""
 
 _log = logging.getLogger(__name__)
 
@@ -33,8 +38,8 @@ class View:
     """Of a controller that elects no leader."""
     left: Callable[[], float] = _none
     """Returns for how many seconds this shard certainly holds its Lease."""
-    shown: set[Sight] = field(default_factory=set)
-    """What this proxy has shown of the main resources, in a list or a stream."""
+    shown: deque[Sight] = field(default_factory=lambda: deque(maxlen=MAX_SHOWN))
+    """What this proxy has shown last of the main resources, in a list or a stream."""
 
     read_others: frozenset[GroupResource] = frozenset()
     """Resources of the ring of which the controller sees more than what this shard has: those of
@@ -68,7 +73,7 @@ class View:
     def show(self, sight: Sight) -> None:
         """Record that the controller sees these main objects from now on."""
         if not self.has_shown(sight):
-            self.shown.add(sight)
+            self.shown.append(sight)
 
     def has_shown(self, sight: Sight) -> bool:
         """Return whether the controller has seen these main objects, or more of them."""
