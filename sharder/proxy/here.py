@@ -222,7 +222,7 @@ class Here:
         return main if main is not None and main.is_here else None
 
     def heard(self) -> None:
-        """Record that the controller has sent a request, so it runs."""
+        """Record that the controller has sent a request about the ring or its Lock, so it runs."""
         self._heard.append(self._now())
         self._last_heard()
 

@@ -34,7 +34,6 @@ class ProxyServer:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request."""
-        self._view.gate.here.heard()
         target = target_of(request.method, path_of(request), request.query)
         try:
             _check(request)
@@ -53,7 +52,10 @@ class ProxyServer:
 
     async def _about_objects(self, request: web.Request, target: Target) -> web.StreamResponse:
         view = self._view
-        if (said := await self._of_lock(request, target)) is not None:
+        said = await self._of_lock(request, target)
+        if said is not None or view.gate.concerns(target.resource):
+            view.gate.here.heard()  # other containers of the pod come this way, too
+        if said is not None:
             return said
         match target.verb:
             case Verb.LIST if view.gate.concerns(target.resource):

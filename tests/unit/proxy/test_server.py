@@ -23,7 +23,7 @@ from sharder.proxy.gate import Gate
 from sharder.proxy.here import CACHED_SECONDS, Here
 from sharder.proxy.server import ProxyServer
 from sharder.proxy.streams import INITIAL_END, Selectors, Sight, Streams
-from sharder.proxy.view import View
+from sharder.proxy.view import MAX_SHOWN, View
 from sharder.runtime.clock import SystemClock
 from sharder.shard.identity import Identity
 from tests.support.eventually import eventually
@@ -442,6 +442,33 @@ async def test_what_is_still_on_its_way_to_the_controller_is_not_cached(stage: S
         await answer.read()
 
     await eventually(is_cached, within=5)
+
+
+@pytest.mark.parametrize(
+    ("path", "shows"), [("/version", False), ("/api/v1/secrets", False), ("/api/v1/pods", True)]
+)
+async def test_only_requests_about_the_ring_show_that_the_controller_runs(
+    path: str, shows: bool, stage: Stage
+) -> None:
+    async with stage.client.get(path):
+        pass  # it can come from another container of the pod
+    await asyncio.sleep(CACHED_SECONDS)
+
+    here = stage.view.gate.here
+    main = here.named(JOBS, ObjectRef("demo", "one"))
+    assert main is not None
+    assert here.is_cached(main) == shows
+
+
+async def test_only_the_newest_lists_are_remembered(stage: Stage) -> None:
+    for number in range(MAX_SHOWN + 1):
+        stage.view.show(Sight(JOBS, "", Selectors(fields=f"metadata.name={number}")))
+
+    resumed = [
+        stage.view.has_shown(Sight(JOBS, "", Selectors(fields=f"metadata.name={number}")))
+        for number in (0, 1, MAX_SHOWN)
+    ]
+    assert resumed == [False, True, True]
 
 
 def listed(*uids: str, namespace: str = "demo") -> web.Response:
