@@ -1,24 +1,42 @@
-"""The metadata of an object that a request sends: as JSON, or in Kubernetes' protobuf.  Pure.
+"""What a request sends, as JSON or in Kubernetes' protobuf: owner, options, Lease.  Pure.
 
 Every object of the API has its ObjectMeta in field 1, inside an envelope (apimachinery,
 pkg/runtime/serializer/protobuf/doc.go, and pkg/apis/meta/v1/generated.proto).
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from sharder.core.api.lease import Lease, LeaseSpec
-from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
+from sharder.core.api.meta import ObjectMeta, OwnerReference
 from sharder.core.errors import InvalidObject
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
-MAX_FIELDS: Final = 20_000
-"""Fields of a message; to read so many takes 10 ms, in which nothing else runs."""
+_AS_JSON: Final = frozenset(
+    f"application/{kind}"
+    for kind in ("json", "apply-patch+yaml", "merge-patch+json", "strategic-merge-patch+json")
+)
 _MAGIC: Final = b"k8s\x00"
 _BROKEN: Final = (msgspec.DecodeError, IndexError, UnicodeDecodeError, RecursionError)
-_DECODER: Final = msgspec.json.Decoder(PartialObject)
+
+
+_Fields: TypeAlias = defaultdict[int, list[bytes]]
+
+
+class _Owned(msgspec.Struct, frozen=True):
+    owner_references: list[OwnerReference] | None = msgspec.field(
+        default=None, name="ownerReferences"
+    )
+
+
+class _Object(msgspec.Struct, frozen=True):
+    metadata: _Owned | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(_Object)
 
 
 class _Options(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -30,8 +48,8 @@ class _Options(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     dry_run: Sequence[str] = ()
 
 
-def metadata_of(body: bytes, content_type: str) -> ObjectMeta:
-    """Return the metadata of the object in a body; in protobuf only name, namespace and owners.
+def owner_in(body: bytes, content_type: str) -> OwnerReference | None:
+    """Return what controls the object in a body, which is whole or a merge patch.
 
     Raises:
         InvalidObject: it is neither JSON nor protobuf, or broken.
@@ -39,16 +57,18 @@ def metadata_of(body: bytes, content_type: str) -> ObjectMeta:
     kind = _kind(content_type)
     try:
         if kind == PROTOBUF:
-            return _from_protobuf(body)
-        if kind in {"", "application/json", "application/apply-patch+yaml"}:
-            return _DECODER.decode(body).metadata
+            owners = [_owner(raw) for raw in _parsed(_joined(_object_in(body), 1))[13]]
+        elif kind in {"", *_AS_JSON}:
+            owners = (_DECODER.decode(body).metadata or _Owned()).owner_references or []
+        else:
+            raise InvalidObject(f"cannot read an object that is sent as {kind}")
     except _BROKEN as error:
         raise InvalidObject(f"cannot read the object of the request: {error}") from error
-    raise InvalidObject(f"cannot read an object that is sent as {kind}")
+    return next((owner for owner in owners if owner.controller), None)
 
 
 def labelled(body: bytes, content_type: str, key: str, value: str) -> bytes:
-    """Return a body whose metadata `metadata_of` can read, with a label more."""
+    """Return a body that `owner_in` can read, with a label more."""
     if _kind(content_type) == PROTOBUF:
         entry = _field(1, key.encode()) + _field(2, value.encode())
         return _changed(body, 1, lambda meta: meta + _field(11, entry))  # the last of a key counts
@@ -121,11 +141,11 @@ def lease_in(body: bytes, content_type: str) -> Lease:
         if _kind(content_type) != PROTOBUF:
             return msgspec.json.decode(body, type=Lease)
         raw = _object_in(body)
-        meta, spec = _joined(raw, 1), _joined(raw, 2)
+        meta, spec = _parsed(_joined(raw, 1)), _parsed(_joined(raw, 2))
         return Lease(
-            metadata=ObjectMeta(name=_last(meta, 1).decode()),
+            metadata=ObjectMeta(name=_text(meta, 1)),
             spec=LeaseSpec(
-                holder_identity=_last(spec, 1).decode(),
+                holder_identity=_text(spec, 1),
                 lease_duration_seconds=int.from_bytes(_last(spec, 2), "little"),
             ),
         )
@@ -137,53 +157,47 @@ def _object_in(body: bytes) -> bytes:
     """Return the object in the envelope."""
     if not body.startswith(_MAGIC):
         raise InvalidObject("the protobuf of the request has no envelope")
-    return _last(body[len(_MAGIC) :], 2)
-
-
-def _from_protobuf(body: bytes) -> ObjectMeta:
-    meta = _joined(_object_in(body), 1)
-    return ObjectMeta(
-        name=_last(meta, 1).decode(),
-        namespace=_last(meta, 3).decode(),
-        owner_references=[_owner(value) for number, value in _fields(meta) if number == 13],
-    )
+    return _last(_parsed(body[len(_MAGIC) :]), 2)
 
 
 def _owner(raw: bytes) -> OwnerReference:
+    fields = _parsed(raw)
     return OwnerReference(
-        api_version=_last(raw, 5).decode(),
-        kind=_last(raw, 1).decode(),
-        name=_last(raw, 3).decode(),
-        uid=_last(raw, 4).decode(),
-        controller=any(_last(raw, 6)),
+        api_version=_text(fields, 5),
+        kind=_text(fields, 1),
+        name=_text(fields, 3),
+        uid=_text(fields, 4),
+        controller=any(_last(fields, 6)),
     )
 
 
-def _last(message: bytes, wanted: int) -> bytes:
+def _text(fields: _Fields, number: int) -> str:
+    return _last(fields, number).decode()
+
+
+def _last(fields: _Fields, number: int) -> bytes:
     """Return the value of a field; the last one counts."""
-    found = b""
-    for number, value in _fields(message):
-        if number == wanted:
-            found = value
-    return found
+    return fields[number][-1] if fields[number] else b""
 
 
-def _joined(message: bytes, wanted: int) -> bytes:
+def _joined(message: bytes, number: int) -> bytes:
     """Return the message in a field; it can come in parts."""
-    return b"".join(value for number, value in _fields(message) if number == wanted)
+    return b"".join(_parsed(message)[number])
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield number and value of each field of a message that is a number or bytes."""
-    return ((number, value) for number, value, _ in _spans(message) if value is not None)
+def _parsed(message: bytes) -> _Fields:
+    """Return the values of each field of a message that is a number or bytes."""
+    fields: _Fields = defaultdict(list)
+    for number, value, _ in _spans(message):
+        if value is not None:
+            fields[number].append(value)
+    return fields
 
 
 def _spans(message: bytes) -> Iterator[tuple[int, bytes | None, int]]:
     """Yield number, value and end of each field of a message."""
-    at = count = 0
+    at = 0
     while at < len(message):
-        if (count := count + 1) > MAX_FIELDS:
-            raise InvalidObject(f"cannot read an object of more than {MAX_FIELDS} fields")
         key, at = _varint(message, at)
         value = None
         match key & 7:

@@ -70,11 +70,12 @@ class Lock:
         self, target: Target, body: bytes, content_type: str
     ) -> tuple[int, bytes, str] | None:
         """Return status, body and content type; None if the request is about another object."""
-        if target.resource != LEASES or target.verb not in {Verb.GET, Verb.CREATE, Verb.WRITE}:
+        verbs = {Verb.GET, Verb.CREATE, Verb.PUT, Verb.WRITE}
+        if target.resource != LEASES or target.verb not in verbs:
             return None
         lease = lease_in(body, content_type)
         ref = ObjectRef(target.namespace, target.ref.name or lease.metadata.name)
-        renews = target.verb is Verb.WRITE and lease.spec.holder_identity
+        renews = target.verb in {Verb.PUT, Verb.WRITE} and lease.spec.holder_identity
         if self._ref is None and (target.verb is Verb.GET or renews):
             self._ref = ref
         if ref != self._ref:

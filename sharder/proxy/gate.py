@@ -29,6 +29,13 @@ _REASONS: Final = {
 Read: TypeAlias = Callable[[GroupResource, ObjectRef], Awaitable[ObjectMeta]]
 """Reads the metadata of an object now; `NotFound` if there is none."""
 
+Owner: TypeAlias = Callable[[], OwnerReference | None]
+"""Reads what controls an object as a request sends it."""
+
+
+def _nobody() -> None:
+    return None
+
 
 class Refused(Exception):
     """The request must not reach the API server."""
@@ -72,10 +79,10 @@ class Gate:
         """Return whether it is a resource of the ring."""
         return resource in self.controlled or self.is_main(resource)
 
-    async def admit(self, target: Target, body: Callable[[], ObjectMeta]) -> Main | None:
-        """Return the main object to which a write belongs, None if it is not about the ring.
+    async def admit(self, target: Target, owner: Owner = _nobody) -> Main | None:
+        """Return the main object to which a write belongs, None if no object of the ring is.
 
-        `body` returns the metadata of the object that is sent, empty if nothing can be created.
+        It is about the ring, or a create.
 
         Raises:
             Refused: the write must not pass.
@@ -83,46 +90,43 @@ class Gate:
             ApiError: the object could not be read.
         """
         if target.verb is Verb.CREATE:
-            return self._created(target, body())
+            return self._created(target, owner())
         try:
-            return await self._written(target, body)
+            return await self._written(target, owner)
         except TooEarly:
-            if body() == ObjectMeta():
+            if target.verb is not Verb.PUT:
                 raise
         # An update is based on a state of the child.  Some controllers do not repeat it after a
         # conflict, since a change would follow that the update has lost against.
         await asyncio.sleep(CACHED_SECONDS)
-        return await self._written(target, body)
+        return await self._written(target, owner)
 
-    async def _written(self, target: Target, body: Callable[[], ObjectMeta]) -> Main | None:
-        if not self.concerns(target.resource):
-            return None
+    async def _written(self, target: Target, owner: Owner) -> Main | None:
         if self.is_main(target.resource):
-            return await self._main_of(target, body)
+            return await self._main_of(target, owner)
         main = self.here.of_uid(self.shown_parent(target.resource, target.ref))
         if main is not None:
             return self._cached(self._held(main, 404, target))
         try:
             child = await self.read(target.resource, target.ref)
         except NotFound as error:
-            sent = body()
-            if sent == ObjectMeta():
+            if target.verb is not Verb.PUT:
                 # Sent, it could be late, and reach what another shard makes of this name.
                 raise Refused(404, f"{target.resource} {target.ref} not found") from error
-            return self._created(target, sent)
-        reference = self.parent(child)
+            return self._created(target, owner())
+        reference = self.parent(child.controller)
         if reference is None:
-            return self._created(target, body())  # it may be adopted
+            return self._created(target, owner())  # it may be adopted
         return await self._parent_of(child, reference, target)
 
-    async def _main_of(self, target: Target, body: Callable[[], ObjectMeta]) -> Main:
-        """Return the main object of this name, or the one that controls what is created."""
+    async def _main_of(self, target: Target, owner: Owner) -> Main:
+        """Return the main object of this name; to create it, the one that controls it, if any."""
         main = self.here.named(target.resource, target.ref)
-        if main is None and (sent := body()) != ObjectMeta():
+        if main is None and target.verb is Verb.PUT:
             try:
                 await self.read(target.resource, target.ref)
             except NotFound:
-                main = self._created(target, sent)
+                main = self._created(target, owner()) or Main(target.resource, target.ref, "")
         return self._held(main, 409, target)
 
     async def _parent_of(
@@ -147,8 +151,8 @@ class Gate:
             return True
         return found.uid != reference.uid
 
-    def _created(self, target: Target, meta: ObjectMeta) -> Main | None:
-        reference = self.parent(meta)
+    def _created(self, target: Target, owner: OwnerReference | None) -> Main | None:
+        reference = self.parent(owner)
         if reference is None:
             return None
         return self._cached(self._held(self.here.of_uid(reference.uid), 409, target))
@@ -162,11 +166,10 @@ class Gate:
             raise TooEarly(409, f"{main.resource} {main.ref} has just arrived; try again")
         return main
 
-    def parent(self, meta: ObjectMeta) -> OwnerReference | None:
-        """Return the reference to the main object that controls an object, None if none does."""
-        reference = meta.controller
-        is_main = reference is not None and (reference.group, reference.kind) in self.kinds
-        return reference if is_main else None
+    def parent(self, owner: OwnerReference | None) -> OwnerReference | None:
+        """Return what controls an object if it is a main object, else None."""
+        is_main = owner is not None and (owner.group, owner.kind) in self.kinds
+        return owner if is_main else None
 
     def _held(self, main: Main | None, code: int, target: Target) -> Main:
         if not self.holds_lease():

@@ -51,43 +51,47 @@ class ProxyServer:
             return web.json_response(late.status, status=503, headers=again)
 
     async def _about_objects(self, request: web.Request, target: Target) -> web.StreamResponse:
-        view = self._view
-        said = await self._of_lock(request, target)
-        if said is not None or view.gate.concerns(target.resource):
-            view.gate.here.heard()  # other containers of the pod come this way, too
-        if said is not None:
+        gate = self._view.gate
+        if (said := await self._of_lock(request, target)) is not None:
             return said
+        if not gate.concerns(target.resource):
+            return await self._outside(request, target)
+        gate.here.heard()
         match target.verb:
-            case Verb.LIST if view.gate.concerns(target.resource):
+            case Verb.LIST:
                 return await self._list(request, target)
-            case Verb.WATCH if view.gate.concerns(target.resource):
-                return await self._watch(request, target)
             case Verb.WATCH:
-                view.watches(target.resource)
-                return await self._forward.copy(request)
-            case Verb.GET if view.gate.is_main(target.resource):
+                return await self._watch(request, target)
+            case Verb.GET:
                 return await self._get(request, target)
-            case Verb.DELETE_COLLECTION if view.gate.concerns(target.resource):
+            case Verb.DELETE_COLLECTION:
                 return await self._writes.delete_collection(request, target)
-            case Verb.CREATE | Verb.WRITE:
+            case Verb.CREATE | Verb.PUT | Verb.WRITE:
                 return await self._writes.write(request, target)
-            case _:
-                return await self._forward.copy(request)
 
     async def _of_lock(self, request: web.Request, target: Target) -> web.Response | None:
         """Answer for the controller's own election, None if the request is not about it."""
         body = await request.read() if target.resource == LEASES else b""
         if (said := self._view.lock.answer(target, body, request.content_type)) is None:
             return None
+        self._view.gate.here.heard()
         status, content, kind = said
         return web.Response(status=status, body=content, content_type=kind)
+
+    async def _outside(self, request: web.Request, target: Target) -> web.StreamResponse:
+        """Answer what is not about the ring; but any object can be a child when it is created."""
+        if target.verb is Verb.CREATE:
+            return await self._writes.write(request, target)
+        if target.verb is Verb.WATCH:
+            self._view.watches(target.resource)
+        return await self._forward.copy(request)
 
     async def _get(self, request: web.Request, target: Target) -> web.StreamResponse:
         """Show a main object only if it is here; a client that sees it can act on it."""
         async with self._forward.open(request) as answer:
-            here = self._view.gate.here
-            is_read = target.resource in self._view.read_others or answer.status >= 300
-            if not is_read and here.named(target.resource, target.ref) is None:
+            gate, resource = self._view.gate, target.resource
+            is_own = gate.is_main(resource) and resource not in self._view.read_others
+            if is_own and answer.status < 300 and gate.here.named(resource, target.ref) is None:
                 raise Refused(404, f'{target.resource} "{target.ref.name}" not found')
             return await copied(request, answer)
 

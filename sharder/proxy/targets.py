@@ -18,8 +18,10 @@ class Verb(Enum):
     LIST = auto()
     WATCH = auto()
     CREATE = auto()
+    PUT = auto()
+    """An update or an apply of one object: it sends all of it, which can create it."""
     WRITE = auto()
-    """An update, a patch or a deletion of one object, or a create of its subresource."""
+    """A patch or a deletion of one object, or a create of its subresource."""
     DELETE_COLLECTION = auto()
 
 
@@ -66,7 +68,9 @@ def _verb(method: str, *, has_name: bool, is_watch: bool) -> Verb | None:
             return Verb.WRITE if has_name else Verb.CREATE
         case "DELETE" if not has_name:
             return Verb.DELETE_COLLECTION
-        case "PUT" | "PATCH" | "DELETE":
+        case "PUT":
+            return Verb.PUT
+        case "PATCH" | "DELETE":
             return Verb.WRITE
         case _:
             return None

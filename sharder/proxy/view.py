@@ -104,4 +104,4 @@ class View:
     def is_hidden(self, child: ObjectMeta) -> bool:
         """Return whether a main object on another shard controls a child."""
         ownership = self.gate.identity.ownership_of(child)
-        return ownership is Ownership.ELSEWHERE and self.gate.parent(child) is not None
+        return ownership is Ownership.ELSEWHERE and self.gate.parent(child.controller) is not None

@@ -6,10 +6,10 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from sharder.core.api.meta import ObjectMeta
+from sharder.core.api.meta import OwnerReference
 from sharder.core.errors import InvalidObject
 from sharder.kube.session import UNACKNOWLEDGED_SECONDS
-from sharder.proxy.bodies import deletion_of, labelled, metadata_of
+from sharder.proxy.bodies import deletion_of, labelled, owner_in
 from sharder.proxy.forward import Call, Forwarder, copied, path_of, plain
 from sharder.proxy.gate import Refused, TooEarly
 from sharder.proxy.here import Main
@@ -30,13 +30,15 @@ class Writes:
         """Send a write on if the gate admits it; a child gets the label of this shard."""
         body, kind = await request.read(), request.headers.get("Content-Type", "")
         gate, is_new = self._view.gate, target.verb is Verb.CREATE or "apply-patch" in kind
+        if is_new and target.verb is Verb.WRITE:
+            target = target._replace(verb=Verb.PUT)
 
-        def meta() -> ObjectMeta:
-            is_whole = is_new or request.method == "PUT"
-            return metadata_of(body, kind) if is_whole else ObjectMeta()
+        def owner() -> OwnerReference | None:
+            has_owner = target.verb is not Verb.WRITE or "merge-patch" in kind
+            return owner_in(body, kind) if has_owner else None
 
         try:
-            main = await gate.admit(target, meta)
+            main = await gate.admit(target, owner)
             if main is not None and is_new and target.resource in gate.controlled:
                 # As the webhook does; but a child without the label would not be shown again.
                 body = labelled(body, kind, gate.identity.owner_label, gate.identity.shard)
@@ -66,7 +68,7 @@ class Writes:
             if meta.namespace != target.namespace:
                 raise Refused(405, f"{target.resource} are deleted in one namespace at a time")
             try:
-                main = await gate.admit(Target(Verb.WRITE, target.resource, meta.ref), ObjectMeta)
+                main = await gate.admit(Target(Verb.WRITE, target.resource, meta.ref))
             except Refused as refused:
                 if gate.holds_lease() and not isinstance(refused, TooEarly):
                     continue

@@ -78,7 +78,7 @@ class Stage:
         here.deliver(JOB)
 
         async def read(_: GroupResource, _ref: ObjectRef) -> ObjectMeta:
-            raise NotImplementedError  # every child is unknown, and no test writes one
+            return ObjectMeta()  # nobody controls a child that the controller has not seen
 
         gate = Gate(
             identity=ME,
@@ -442,6 +442,35 @@ async def test_what_is_still_on_its_way_to_the_controller_is_not_cached(stage: S
         await answer.read()
 
     await eventually(is_cached, within=5)
+
+
+BY_ONE = {"apiVersion": "batch/v1", "kind": "Job", "name": "one", "uid": "u1", "controller": True}
+
+
+@pytest.mark.parametrize("kind", ["merge-patch+json", "strategic-merge-patch+json"])
+async def test_a_child_that_nobody_controls_is_adopted_by_a_patch_like_any_write(
+    kind: str, stage: Stage
+) -> None:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        assert stage.view.gate.here.in_flight()
+        return web.json_response({})
+
+    async def adopt(**meta: object) -> int:
+        metadata = {"ownerReferences": [BY_ONE], "labels": {"a": None}, **meta}
+        headers, path = {"Content-Type": f"application/{kind}"}, "/api/v1/namespaces/demo/pods/x"
+        async with stage.client.patch(
+            path, headers=headers, data=json.dumps({"metadata": metadata})
+        ) as said:
+            return said.status
+
+    stage.answer = answer
+    await stage.client.get("/api/v1/pods")
+    await asyncio.sleep(CACHED_SECONDS)
+    assert await adopt() == 200
+    stage.view.gate.here.leave("u1", "9")
+    assert await adopt() == 409
+    stage.answer = nothing
+    assert await adopt(ownerReferences=None) == 200, "it stays free"
 
 
 @pytest.mark.parametrize(
