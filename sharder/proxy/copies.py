@@ -1,6 +1,7 @@
 """Copy the watches of the controller: main objects arrive and leave in them."""
 
 import asyncio
+from collections import deque
 from typing import Final
 
 import msgspec
@@ -9,8 +10,9 @@ from aiohttp import web
 from sharder.core.errors import Rewound
 from sharder.core.nesting import whole
 from sharder.kube.passage import Answer
+from sharder.proxy.gate import Refused
 from sharder.proxy.here import Here
-from sharder.proxy.streams import INITIAL_END, Event, Stream, event_of
+from sharder.proxy.streams import INITIAL_END, Event, Sight, Stream, event_of
 from sharder.proxy.view import View
 
 _TREE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -21,17 +23,20 @@ TOGETHER_SECONDS: Final = 0.05
 
 async def copy(view: View, stream: Stream, response: web.StreamResponse, answer: Answer) -> None:
     """Copy the lines of a watch, those that come together at once."""
+    before = view.shown
     try:
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(_read_lines(answer, stream.lines))
-            while await _deliver(view, stream, response):
+            while await _deliver(view, before, stream, response):
                 pass
             reading.cancel()
-    except* (OSError, msgspec.DecodeError, Rewound):
+    except* (OSError, msgspec.DecodeError, Refused, Rewound):
         pass  # either side has gone; the controller watches again
 
 
-async def _deliver(view: View, stream: Stream, response: web.StreamResponse) -> bool:
+async def _deliver(
+    view: View, before: deque[Sight], stream: Stream, response: web.StreamResponse
+) -> bool:
     """Write the lines that have come; return whether there will be more."""
     lines = stream.lines
     batch = [await lines.get()]
@@ -48,7 +53,7 @@ async def _deliver(view: View, stream: Stream, response: web.StreamResponse) -> 
             for event in events:
                 _end_initial(stream, event, view.gate.here)
         gone = [each.meta for each in events if each.type == "DELETED"]
-        await view.arrivals.ready(stream.sight.resource, shown, gone)
+        await view.ready(before, stream.sight.resource, shown, gone)
     with view.gate.here.delivering(shown):
         await response.write(b"".join(line + b"\n" for line, _ in seen if line))
     for event in events:

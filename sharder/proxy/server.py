@@ -103,7 +103,7 @@ class ProxyServer:
         view, sight = self._view, _sight(request, target)
         if not view.gate.is_main(target.resource):
             return await self._list_children(request, target)
-        labels, listed = view.labels_of(target.resource), WholeList()
+        before, labels, listed = view.shown, view.labels_of(target.resource), WholeList()
         while True:
             page = self._forward.open(request, labels=labels, query=listed.query, reads=True)
             async with page as answer:
@@ -115,7 +115,7 @@ class ProxyServer:
         if not any(sight.selectors):
             uids = {meta.uid for meta in listed.metas}
             view.gate.here.leave_but(target.resource, target.namespace, uids, listed.version)
-        await view.arrivals.ready(target.resource, listed.metas, ())
+        await view.ready(before, target.resource, listed.metas)
         view.show(sight)
         with view.gate.here.delivering(listed.metas):
             return await written(request, answer, listed)

@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Final
@@ -11,7 +11,7 @@ from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import GroupResource
 from sharder.proxy.arrivals import Arrivals
 from sharder.proxy.election import Lock
-from sharder.proxy.gate import Gate
+from sharder.proxy.gate import Gate, Refused
 from sharder.proxy.health import Health
 from sharder.proxy.streams import Selectors, Sight, Streams
 from sharder.shard.identity import Ownership
@@ -26,6 +26,10 @@ def _none() -> float:
     return 0.0
 
 
+def _sights() -> deque[Sight]:
+    return deque(maxlen=MAX_SHOWN)
+
+
 @dataclass(slots=True, kw_only=True)
 class View:
     """The parts that all requests share."""
@@ -38,8 +42,8 @@ class View:
     """Of a controller that elects no leader."""
     left: Callable[[], float] = _none
     """Returns for how many seconds this shard certainly holds its Lease."""
-    shown: deque[Sight] = field(default_factory=lambda: deque(maxlen=MAX_SHOWN))
-    """What this proxy has shown last of the main resources, in a list or a stream."""
+    shown: deque[Sight] = field(default_factory=_sights)
+    """What this view has shown last of the main resources, in a list or a stream."""
 
     read_others: frozenset[GroupResource] = frozenset()
     """Resources of the ring of which the controller sees more than what this shard has: those of
@@ -67,8 +71,26 @@ class View:
         self.left = _none
         self.lock.lose()
         self.gate.here.forget_delivered()
-        self.shown.clear()
+        self.shown = _sights()
         self.streams.end()
+
+    async def ready(
+        self,
+        before: deque[Sight],
+        resource: GroupResource,
+        shown: Collection[ObjectMeta],
+        gone: Collection[ObjectMeta] = (),
+    ) -> None:
+        """Return when the controller can be shown objects, and that others are gone.
+
+        `before` is `shown` as it was when the controller asked: another view has its own.
+
+        Raises:
+            Refused: the view has ended since.
+        """
+        await self.arrivals.ready(resource, shown, gone)
+        if self.shown is not before:
+            raise Refused(503, "this shard has lost its Lease meanwhile; list again")
 
     def show(self, sight: Sight) -> None:
         """Record that the controller sees these main objects from now on."""

@@ -312,11 +312,31 @@ async def test_nothing_is_shown_after_the_end_of_a_watch(stage: Stage) -> None:
     stage.answer = job
     async with stage.client.get(f"{JOBS_PATH}?watch=1") as answer:
         await asyncio.sleep(0.02)  # the job waits for others
-        stage.view.streams.end()
+        stage.view.close()
         goes_on.set()
         await asyncio.sleep(0.2)
         stage.view.gate.here.changed(JOBS, replace(JOB, resource_version="9"))
-        assert (await answer.read()).count(b"\n") == 1
+        assert await answer.read() == b""
+
+
+async def test_what_is_held_back_over_the_end_of_a_view_is_not_here_in_the_next_one(
+    stage: Stage,
+) -> None:
+    async def page(_: web.Request) -> web.StreamResponse:
+        item = {"metadata": {"uid": "u1", "resourceVersion": "9"}}
+        return web.json_response({"metadata": {"resourceVersion": "9"}, "items": [item]})
+
+    stage.answer, here = page, stage.view.gate.here
+    listing = asyncio.ensure_future(stage.client.get(JOBS_PATH))
+    await asyncio.sleep(0.2)  # our own watch has not shown it
+    stage.view.close()
+    stage.view.open(lambda: stage.left)
+    here.changed(JOBS, replace(JOB, resource_version="9"))
+
+    async with await listing as answer:
+        assert answer.status == 503
+    assert here.of_uid("u1") is None
+    assert not stage.view.has_shown(Sight(JOBS, "", Selectors()))
 
 
 async def test_main_objects_are_listed_in_pages_and_shown_as_one_list(stage: Stage) -> None:
