@@ -6,7 +6,6 @@ resourceVersion on which its decision was based, so a shard that renews at the l
 
 import logging
 from datetime import datetime, timedelta
-from enum import Enum, auto
 from math import inf
 
 from sharder.controllers.annotation_warnings import MALFORMED
@@ -33,40 +32,11 @@ MAX_REPORTED = 2 * MAX_LEASES
 """Limit on the remembered invalid Leases with an Event: more forged Leases get no Event."""
 
 
-class Care(Enum):
-    """What a valid Lease needs."""
-
-    TAKE_OVER = auto()
-    """Its shard was silent for two durations."""
-    DELETE = auto()
-    """Its shard has been dead for a minute."""
-    SHOW = auto()
-    """Its label has to say its state."""
-
-
-def care_for(observed: ObservedLease, now: datetime, monotonic: float) -> Care:
-    """Return the action that a valid Lease needs.
-
-    Only the time that this process observed decides whether a Lease is taken over or deleted: the
-    clock of another machine can be wrong.  A released Lease is kept for some time: without it, the
-    shard could return while its objects are taken.
-    """
-    if observed.is_silent(monotonic):
-        return Care.TAKE_OVER
-    state = observed.state(now, monotonic)
-    if state is ShardState.ORPHANED and monotonic >= observed.kept_until():
-        return Care.DELETE
-    return Care.SHOW
-
-
 def taken(lease: Lease, now: datetime) -> Json:
     """Return the patch that takes over a Lease for twice its duration."""
     doubled = int((2 * duration_of(lease)) / timedelta(seconds=1))
     return {
-        "metadata": {
-            "resourceVersion": lease.metadata.resource_version,
-            "labels": {STATE_LABEL: ShardState.DEAD},
-        },
+        **_shown(lease, ShardState.DEAD),
         "spec": {
             "holderIdentity": SHARDER_IDENTITY,
             "leaseDurationSeconds": doubled,
@@ -168,24 +138,32 @@ class LeaseController:
             await self._recorder.warn(lease, "InvalidLease", f"Lease ignored: {text}")
 
     async def _carry_out(self, observed: ObservedLease, now: datetime, monotonic: float) -> None:
+        """Take the Lease over, delete it, or show its state in its label.
+
+        Only the time that this process observed decides whether a Lease is taken over or deleted:
+        the clock of another machine can be wrong.  A released Lease is kept for some time: without
+        it, the shard could return while its objects are taken.
+        """
         lease, meta = observed.lease, observed.lease.metadata
+        state = observed.state(now, monotonic)
+        if observed.is_silent(monotonic):
+            done, written = "took it over", self._leases.patch(meta.ref, taken(lease, now))
+        elif state is ShardState.ORPHANED and monotonic >= observed.kept_until():
+            done, written = (
+                "deleted it",
+                self._leases.delete(
+                    meta.ref, uid=meta.uid, resource_version=meta.resource_version
+                ),
+            )
+        elif meta.label(STATE_LABEL) != state:
+            done, written = f"it is {state}", self._leases.patch(meta.ref, _shown(lease, state))
+        else:
+            return
+        await written
         # At debug level, because any client can create Leases; the transitions of the ring
         # summarize them.
-        fields = {"ring": ring_of(lease), "shard": meta.name}
-        match care_for(observed, now, monotonic):
-            case Care.TAKE_OVER:
-                await self._leases.patch(meta.ref, taken(lease, now))
-                _log.debug("shard is dead, took over its lease", extra=fields)
-            case Care.DELETE:
-                await self._leases.delete(
-                    meta.ref, uid=meta.uid, resource_version=meta.resource_version
-                )
-                _log.debug("deleted orphaned lease", extra=fields)
-            case Care.SHOW:
-                state = observed.state(now, monotonic)
-                if meta.label(STATE_LABEL) != state:
-                    await self._leases.patch(meta.ref, _shown(lease, state))
-                    _log.debug("shard changed state", extra={**fields, "why": str(state)})
+        fields = {"ring": ring_of(lease), "shard": meta.name, "why": done}
+        _log.debug("wrote lease", extra=fields)
 
 
 def _max_wait(lease: Lease) -> float:
