@@ -29,7 +29,6 @@ from sharder.core.api.lease import Lease
 from sharder.core.api.meta import LabelSelector, PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ApiError
-from sharder.core.leases.membership import ring_of
 from sharder.core.leases.register import Membership
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.core.placement.strategy import CustomFunction
@@ -68,7 +67,7 @@ class ClusterCache:
         self.membership = Membership(clock.monotonic())
         self.namespaces = NamespaceSelection(excluded)
         self.health = WatchHealth(WATCHES, clock)
-        self._throttle = RebuildThrottle(self._rebuild, self._notify_lease, clock)
+        self._throttle = RebuildThrottle(self._rebuild, clock)
         self.ring_store = RingStore(
             membership=self.membership,
             selections=self.namespaces,
@@ -198,17 +197,15 @@ class ClusterCache:
                     self.membership.begin(now)
                 known = [ref for ring in self.ring_store.rings for ref in self._lease_refs(ring)]
                 self._throttle.block(self.membership.replace(items, now))
-                refs = {**dict.fromkeys(known), **{x.metadata.ref: ring_of(x) for x in items}}
-                for ref, ring in refs.items():
-                    self._throttle.report(ref, ring)
+                self._notify_leases({*known, *(lease.metadata.ref for lease in items)})
             case Changed(lease):
                 affected_by = self.membership.see(lease, now)
                 if affected_by is not None:
                     self._throttle.add_paced(affected_by)
-                    self._throttle.report(lease.metadata.ref, ring_of(lease))
+                    self._notify_leases({lease.metadata.ref})
             case Removed(lease):
                 self._throttle.add_paced(self.membership.forget(lease, now))
-                self._throttle.report(lease.metadata.ref, ring_of(lease))
+                self._notify_leases({lease.metadata.ref})
 
     async def _store_namespace(self, event: Event[PartialObject]) -> None:
         match event:
@@ -229,12 +226,13 @@ class ClusterCache:
         if outage is not None:
             self.membership.note_outage(*outage)
 
-    async def _rebuild(self, name: RingName) -> Iterable[ObjectRef]:
-        """Replace a ring's snapshot, notify the subscribers, and return Leases to report."""
+    async def _rebuild(self, name: RingName) -> None:
+        """Replace a ring's snapshot, and notify the subscribers."""
         before, after = await self.ring_store.rebuild(name)
         if before is None or after is None:
             self._notify_ring(name, steps=before is not after)
-            return self._lease_refs(name)
+            self._notify_leases(self._lease_refs(name))
+            return
         if self._throttle.is_pending(name) or after.epoch is not before.epoch:
             # A step that was decided before a blocking change was refused.
             self._notify_ring(name, steps=True)
@@ -246,7 +244,7 @@ class ClusterCache:
                 self._notify_ring(name, steps=False)
         was, is_ = before.members.validity.problems, after.members.validity.problems
         # Problems also change because of other Leases, or of the ring.
-        return {ref for ref, _ in was.items() ^ is_.items()}
+        self._notify_leases({ref for ref, _ in was.items() ^ is_.items()})
 
     def _notify_ring(self, name: RingName, *, steps: bool) -> None:
         """Notify of a changed ring; with `steps`, objects can need another step."""
@@ -255,9 +253,10 @@ class ClusterCache:
             if steps:
                 subscriber.steps(name)
 
-    def _notify_lease(self, ref: ObjectRef) -> None:
-        for subscriber in self._subscribers:
-            subscriber.lease(ref)
+    def _notify_leases(self, refs: Iterable[ObjectRef]) -> None:
+        for ref in refs:
+            for subscriber in self._subscribers:
+                subscriber.lease(ref)
 
     def _lease_refs(self, ring: RingName) -> list[ObjectRef]:
         return [observed.lease.metadata.ref for observed in self.membership.observed_leases(ring)]

@@ -45,20 +45,16 @@ class RebuildThrottle:
 
     def __init__(
         self,
-        rebuild: Callable[[RingName], Awaitable[Iterable[ObjectRef]]],
-        notify: Callable[[ObjectRef], None],
+        rebuild: Callable[[RingName], Awaitable[None]],
         clock: Clock,
     ) -> None:
-        """`rebuild` rebuilds a ring and returns Leases to report, `notify` reports a Lease."""
+        """`rebuild` rebuilds a ring."""
         self._rebuild = rebuild
-        self._notify = notify
         self._clock = clock
         self._due: dict[RingName, float] = {}
         """From when on (monotonic seconds) each changed ring is rebuilt; -inf: it blocks."""
         self._paces: dict[RingName, float] = {}
         """When each ring can have a whole burst again, as in a leaky bucket."""
-        self._leases: dict[RingName, dict[ObjectRef, None]] = {}
-        """Leases that are reported after the rebuild of their ring."""
         self._began = asyncio.Event()
         self._woken = asyncio.Event()
         self.caught_up = False
@@ -90,13 +86,6 @@ class RebuildThrottle:
                 self._due[ring] = full - (BURST - 1) * PACE_SECONDS
         self._wake()
 
-    def report(self, ref: ObjectRef, ring: RingName | None) -> None:
-        """Report a Lease; if its ring is about to be rebuilt, after that."""
-        if ring in self._due:
-            self._leases.setdefault(ring, {})[ref] = None
-        else:
-            self._notify(ref)
-
     def is_pending(self, ring: RingName) -> bool:
         """Return whether a blocking change of the ring is pending."""
         return self._due.get(ring) == -inf
@@ -113,11 +102,9 @@ class RebuildThrottle:
                 self._woken.clear()
                 await self._woken.wait()
                 continue
-            leases = await self._rebuild(ring)
+            await self._rebuild(ring)
             # Remove it only now: a ring that failed to rebuild must stay pending.
             del self._due[ring]
-            for ref in {**self._leases.pop(ring, {}), **dict.fromkeys(leases)}:
-                self._notify(ref)
             took = self._clock.monotonic() - began
             await self._clock.sleep(REST * took if self.caught_up else 0.0)
 

@@ -70,7 +70,10 @@ class LeaseController:
         snapshot = self._cache.snapshot(ring_of(observed.lease))
         if snapshot is None:
             return None
-        problem = snapshot.members.validity.problems.get(ref) or problem_of(observed.lease)
+        # The snapshot can be older than the Lease.
+        problem = snapshot.members.validity.problems.get(ref) or problem_of(
+            observed.lease, snapshot.ring.spec.shard_namespaces
+        )
         await self._report(observed.lease, problem)
         if problem is not None:
             return None

@@ -223,8 +223,7 @@ class RingLeases:
         return self._is_inside(ref) or ref in self._former
 
     def _makes_shard(self, lease: Lease) -> bool:
-        is_valid = is_held(lease) and problem_of(lease) is None
-        return is_valid and self._is_inside(lease.metadata.ref)
+        return is_held(lease) and problem_of(lease, self._namespaces) is None
 
 
 def _standing(at: float, until: float) -> Standing:

@@ -122,12 +122,14 @@ MAX_LEASES = 1024
 _SURPLUS = f"the ring already has {MAX_LEASES} older shards"
 
 
-def problem_of(lease: Lease) -> str | None:
-    """Return why the Lease makes no shard, None if it makes one.
+def problem_of(lease: Lease, namespaces: Collection[str] = ()) -> str | None:
+    """Return why the Lease makes no shard, None if it makes one; no `namespaces` are all.
 
     The name must be a label value, because it becomes the owner label of objects: otherwise the
     API server would reject the objects.
     """
+    if namespaces and lease.metadata.namespace not in namespaces:
+        return f"the ring's spec.shardNamespaces allows only {', '.join(sorted(namespaces))}"
     if not is_label_value(lease.metadata.name):
         return "its name is not a valid label value (at most 63 characters of A-Z a-z 0-9 - _ .)"
     if lease.metadata.name == SHARDER_IDENTITY:
@@ -175,14 +177,11 @@ def classify(leases: Iterable[Lease], namespaces: Collection[str]) -> LeaseValid
 
     Only held Leases without a problem of their own count towards `MAX_LEASES`.
     """
-    elsewhere = f"the ring's spec.shardNamespaces allows only {', '.join(sorted(namespaces))}"
     own, problems, shards = list[Lease](), dict[ObjectRef, str](), 0
     for lease in sorted(leases, key=by_age):
-        if namespaces and lease.metadata.namespace not in namespaces:
-            problems[lease.metadata.ref] = elsewhere
-            continue
-        own.append(lease)
-        found = problem_of(lease)
+        found = problem_of(lease, namespaces)
+        if not namespaces or lease.metadata.namespace in namespaces:
+            own.append(lease)
         if found is None and is_held(lease):
             shards += 1
             found = _SURPLUS if shards > MAX_LEASES else None
