@@ -14,29 +14,35 @@ for the ring from the arrival of such a change until its snapshot includes the c
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from sharder.controllers.cache_events import (
     LEASES,
-    Outage,
     RebuildThrottle,
     Subscriber,
     WatchHealth,
 )
 from sharder.controllers.ring_store import NamespaceSelection, RingStore
+from sharder.controllers.scope import splits
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import LabelSelector, PartialObject
-from sharder.core.api.ring import ControllerRing
-from sharder.core.errors import ApiError
+from sharder.core.api.ring import ControllerRing, StrategyName
+from sharder.core.leases.membership import Members
 from sharder.core.leases.register import Membership
 from sharder.core.names import ObjectRef, RingName, ShardName
+from sharder.core.placement.strategies.hashing import HashRing
 from sharder.core.placement.strategy import CustomFunction
+from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Changed, Listed, Objects, Removed, Watchable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import V, follow
+
+MANY: Final = 128
+"""From this number of shards on, they are hashed before the ring's snapshot is built."""
 
 WATCHES = ("controllerrings", LEASES, "namespaces")
 """The watches of every replica."""
@@ -66,30 +72,27 @@ class ClusterCache:
         self._rng = rng
         self.membership = Membership(clock.monotonic())
         self.namespaces = NamespaceSelection(excluded)
-        self.health = WatchHealth(WATCHES, clock)
+        self.health = WatchHealth(WATCHES, clock, self.membership.note_outage)
         self._throttle = RebuildThrottle(self._rebuild, clock)
         self.ring_store = RingStore(
-            membership=self.membership,
-            selections=self.namespaces,
-            throttle=self._throttle,
-            objects=objects,
-            default_namespaces=default_namespaces,
-            custom=custom,
-            clock=clock,
+            membership=self.membership, throttle=self._throttle, objects=objects, clock=clock
         )
+        self._default = default_namespaces
+        self._custom = custom
+        self._snapshots: dict[RingName, RingSnapshot] = {}
         self._subscribers: list[Subscriber] = []
 
     def snapshot(self, ring: RingName) -> RingSnapshot | None:
         """Return the ring's snapshot, None if there is no such ring, or before the first sync."""
-        return self.ring_store.get(ring)
+        return self._snapshots.get(ring)
 
     def rings(self) -> tuple[RingName, ...]:
         """Return the names of all rings with a snapshot, sorted."""
-        return self.ring_store.names()
+        return tuple(sorted(self._snapshots))
 
     def is_scope_known(self, ring: RingName, namespace: str) -> bool:
         """Return whether the namespace is known, and the ring's snapshot is up to date with it."""
-        snapshot, selected = self.ring_store.get(ring), self.namespaces.selects(ring, namespace)
+        snapshot, selected = self.snapshot(ring), self.namespaces.selects(ring, namespace)
         return snapshot is not None and selected is (namespace in snapshot.namespaces)
 
     def not_synced(self) -> str | None:
@@ -113,16 +116,8 @@ class ClusterCache:
         """
         if not self.health.sees_leases() or self._throttle.is_pending(snapshot.name):
             return False
-        current = self.ring_store.get(snapshot.name)
+        current = self.snapshot(snapshot.name)
         return current is not None and current.epoch is snapshot.epoch
-
-    def note_attempt(self, sent: float, answered: bool) -> None:  # noqa: FBT001 - an observer
-        """Record a call to the API server that ends now and was sent at `sent` (monotonic).
-
-        Callers with regular requests report them here: while the API server does not answer, no
-        shard can renew its Lease.
-        """
-        self._note_outage(self.health.called(sent, answered=answered))
 
     def note_returned(self, ring: RingName, shard: ShardName) -> None:
         """Record that the API server showed a held Lease of a shard without a known Lease."""
@@ -164,7 +159,7 @@ class ClusterCache:
     async def _follow(
         self, source: Watchable[V], what: str, store: Callable[[Event[V]], Awaitable[None]]
     ) -> None:
-        doing, on_error = f"watch {what}", partial(self._note, what)
+        doing, on_error = f"watch {what}", partial(self.health.noted, what)
         events = follow(source, doing=doing, clock=self._clock, rng=self._rng, on_error=on_error)
         async for event in events:
             is_list = isinstance(event, Listed)
@@ -208,27 +203,20 @@ class ClusterCache:
                 self._notify_leases({lease.metadata.ref})
 
     async def _store_namespace(self, event: Event[PartialObject]) -> None:
-        match event:
-            case Listed(items):
-                labels = {n.metadata.name: n.metadata.labels or {} for n in items}
-                self._throttle.add(self.namespaces.replace(labels))
-            case Changed(namespace):
-                meta = namespace.metadata
-                self._throttle.add(self.namespaces.change(meta.name, meta.labels or {}))
-            case Removed(namespace):
-                self._throttle.add(self.namespaces.change(namespace.metadata.name, None))
-
-    def _note(self, what: str, error: ApiError | None) -> None:
-        """Record the state of a watch; a broken watch of Leases counts as an outage."""
-        self._note_outage(self.health.noted(what, error))
-
-    def _note_outage(self, outage: Outage | None) -> None:
-        if outage is not None:
-            self.membership.note_outage(*outage)
+        self._throttle.add(self.namespaces.store(event))
 
     async def _rebuild(self, name: RingName) -> None:
-        """Replace a ring's snapshot, and notify the subscribers."""
-        before, after = await self.ring_store.rebuild(name)
+        """Replace a ring's snapshot, or remove that of a deleted ring; notify the subscribers.
+
+        From the last pause on, everything that is known is included.
+        """
+        hashed = await self._hash(name)
+        ring, before, after = self.ring_store.rings.get(name), self._snapshots.get(name), None
+        if ring is not None:
+            after = self._snapshots[name] = self._build(ring, before, hashed)
+        else:
+            self.namespaces.forget(name)
+            self._snapshots.pop(name, None)
         if before is None or after is None:
             self._notify_ring(name, steps=before is not after)
             self._notify_leases(self._lease_refs(name))
@@ -245,6 +233,55 @@ class ClusterCache:
         was, is_ = before.members.validity.problems, after.members.validity.problems
         # Problems also change because of other Leases, or of the ring.
         self._notify_leases({ref for ref, _ in was.items() ^ is_.items()})
+
+    async def _hash(self, name: RingName) -> HashRing | None:
+        """Hash the shards of a ring in pieces if there are many; other tasks can run in between.
+
+        Otherwise the rebuild would hash all of them at once.
+        """
+        ring, before = self.ring_store.rings.get(name), self._snapshots.get(name)
+        if ring is None or ring.spec.placement.strategy is not StrategyName.CONSISTENT_HASH:
+            return None
+        names = self._members(ring).available
+        known = before.members.available if before is not None else set()
+        for hashed in HashRing.in_pieces(names) if len(names) >= MANY and names != known else ():
+            if hashed is not None:
+                return hashed
+            await asyncio.sleep(0)
+        return None
+
+    def _members(self, ring: ControllerRing) -> Members:
+        return self.membership.members(
+            ring.name, self._clock.monotonic(), namespaces=ring.spec.shard_namespaces
+        )
+
+    def _build(
+        self, ring: ControllerRing, before: RingSnapshot | None, hashed: HashRing | None
+    ) -> RingSnapshot:
+        """Return the ring's current snapshot: `before` itself if nothing has changed."""
+        namespaces = self.namespaces.of(ring.name, ring.spec.namespace_selector or self._default)
+        members, served = self._members(ring), self.ring_store.served
+        snapshot = before
+        if (
+            snapshot is None
+            or snapshot.ring is not ring
+            or snapshot.members is not members
+            or len(snapshot.kinds) != sum(r.id in served for r in snapshot.resources)
+        ):
+            snapshot = build(
+                ring,
+                members=members,
+                namespaces=namespaces,
+                served=served.values(),
+                custom=self._custom,
+                previous=before,
+                hashed=hashed,
+            )
+        resources = len(snapshot.roles)
+        is_split = splits(ring, namespaces, self.namespaces.known, resources=resources)
+        if snapshot.namespaces is namespaces and snapshot.is_split == is_split:
+            return snapshot
+        return replace(snapshot, namespaces=namespaces, is_split=is_split)
 
     def _notify_ring(self, name: RingName, *, steps: bool) -> None:
         """Notify of a changed ring; with `steps`, objects can need another step."""

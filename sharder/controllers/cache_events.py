@@ -23,7 +23,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from math import inf
-from typing import Final, TypeAlias
+from typing import Final
 
 from sharder.core.errors import ApiError, Expired
 from sharder.core.names import ObjectRef, RingName
@@ -152,16 +152,19 @@ PAUSE_SECONDS: Final = 3.0
 CATCH_UP_SECONDS: Final = 1.0
 """After a pause the view is stale for so long: the watch has buffered what happened meanwhile."""
 
-Outage: TypeAlias = tuple[float, float]
-"""A span of time (monotonic seconds) in which no Lease could be seen."""
-
 
 class WatchHealth:
     """The first sync and the errors of each watch, and the gaps in the watch of Leases."""
 
-    def __init__(self, watches: Iterable[str], clock: Clock) -> None:
-        """Start with nothing listed, and with a current view of the Leases."""
+    def __init__(
+        self, watches: Iterable[str], clock: Clock, on_outage: Callable[[float, float], None]
+    ) -> None:
+        """Start with nothing listed, and with a current view of the Leases.
+
+        `on_outage` is called with each span of time in which no Lease could be seen.
+        """
         self._clock = clock
+        self._on_outage = on_outage
         self._unsynced = set(watches)
         self._errors: dict[str, ApiError] = {}
         now = clock.monotonic()
@@ -223,10 +226,11 @@ class WatchHealth:
         self._errors.pop(what, None)
         return was_missing and not self._unsynced
 
-    def called(self, sent: float, *, answered: bool) -> Outage | None:
-        """Record a call to the API server that ends now; return the outage that it reveals.
+    def called(self, sent: float, answered: bool) -> None:  # noqa: FBT001 - an observer
+        """Record a call to the API server that ends now and was sent at `sent` (monotonic).
 
-        From a failed call until the next answer, no shard could renew its Lease either.
+        Callers with regular requests report them here: from a failed call until the next answer,
+        no shard could renew its Lease either.
         """
         now, first = self._clock.monotonic(), self._failing_since
         self._note(now, sees=answered and self.sees_leases())
@@ -234,22 +238,22 @@ class WatchHealth:
             self._failing_since = None
         elif first is None:
             first = self._failing_since = sent
-        return None if first is None else (first, now)
+        if first is not None:
+            self._on_outage(first, now)
 
-    def noted(self, what: str, error: ApiError | None) -> Outage | None:
-        """Record an error of a watch, or None for its end; return the outage, if any."""
+    def noted(self, what: str, error: ApiError | None) -> None:
+        """Record an error of a watch, or None for its end; a gap in the Leases is an outage."""
         known = self._errors.pop(what, None)
         if error is not None:
             self._errors[what] = error
         # A Lease that is unchanged after a relist was not renewed, so a relist is not a gap.
         if what != LEASES or isinstance(error or known, Expired):
-            return None
+            return
         now = self._clock.monotonic()
-        outage = self._heard, now
+        self._on_outage(self._heard, now)
         if error is None:
             self._heard = now
         self._note(now, sees=error is None)
-        return outage
 
     def _note(self, at: float, *, sees: bool) -> None:
         if sees:

@@ -110,11 +110,11 @@ class LeaseController:
         try:
             present = await self._leases.get(ref)
         except Unavailable:
-            self._cache.note_attempt(asked, False)  # noqa: FBT003 - an observer of one flag
+            self._cache.health.called(asked, False)  # noqa: FBT003 - an observer of one flag
             raise
         waited = self._clock.monotonic() - asked
         is_late = waited > _max_wait(lease)
-        self._cache.note_attempt(asked, not is_late)
+        self._cache.health.called(asked, not is_late)
         if is_late:
             raise Unavailable(f"the response for lease {ref} took {waited:.1f}s")
         observed = self._cache.membership.observed(ref)
@@ -150,22 +150,21 @@ class LeaseController:
         lease, meta = observed.lease, observed.lease.metadata
         state = observed.state(now, monotonic)
         if observed.is_silent(monotonic):
-            done, written = "took it over", self._leases.patch(meta.ref, taken(lease, now))
+            written = "took it over"
+            await self._leases.patch(meta.ref, taken(lease, now))
         elif state is ShardState.ORPHANED and monotonic >= observed.kept_until():
-            done, written = (
-                "deleted it",
-                self._leases.delete(
-                    meta.ref, uid=meta.uid, resource_version=meta.resource_version
-                ),
+            written = "deleted it"
+            await self._leases.delete(
+                meta.ref, uid=meta.uid, resource_version=meta.resource_version
             )
         elif meta.label(STATE_LABEL) != state:
-            done, written = f"it is {state}", self._leases.patch(meta.ref, _shown(lease, state))
+            written = f"its state is {state}"
+            await self._leases.patch(meta.ref, _shown(lease, state))
         else:
             return
-        await written
         # At debug level, because any client can create Leases; the transitions of the ring
         # summarize them.
-        fields = {"ring": ring_of(lease), "shard": meta.name, "why": done}
+        fields = {"ring": ring_of(lease), "shard": meta.name, "why": written}
         _log.debug("wrote lease", extra=fields)
 
 
@@ -174,7 +173,7 @@ def _max_wait(lease: Lease) -> float:
     return duration_of(lease).total_seconds() / 4
 
 
-def _shown(lease: Lease, state: ShardState) -> Json:
+def _shown(lease: Lease, state: ShardState) -> dict[str, Json]:
     return {
         "metadata": {
             "resourceVersion": lease.metadata.resource_version,

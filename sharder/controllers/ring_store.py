@@ -1,22 +1,18 @@
-"""Store the rings, the namespaces that they select and their snapshots; rebuild the snapshots."""
+"""Store the rings and the namespaces that they select, as the watches show them."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from sharder.controllers.cache_events import RebuildThrottle
-from sharder.controllers.scope import splits
-from sharder.core.api.meta import LabelSelector, Resource
-from sharder.core.api.ring import ControllerRing, StrategyName, UnreadableRing
+from sharder.core.api.meta import LabelSelector, PartialObject, Resource
+from sharder.core.api.ring import ControllerRing, UnreadableRing
 from sharder.core.errors import ApiError
 from sharder.core.leases.register import Membership
 from sharder.core.names import GroupResource, RingName
-from sharder.core.placement.strategies.hashing import HashRing
-from sharder.core.placement.strategy import CustomFunction
-from sharder.core.ring.build import build, sharded_resources
-from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.ring.build import sharded_resources
 from sharder.ports import Changed, Listed, Objects, Removed
 from sharder.runtime.clock import Clock
 
@@ -45,20 +41,23 @@ class NamespaceSelection:
         self.known = frozenset[str]()
         """The names of all namespaces; the same object until one is created or deleted."""
 
-    def replace(self, namespaces: Mapping[str, Labels]) -> set[RingName]:
-        """Replace all namespaces; return the rings whose selection changes."""
-        affected = set[RingName]()
-        for name in self._labels.keys() - namespaces.keys():
-            affected |= self._change(name, None)
-        for name, labels in namespaces.items():
-            affected |= self._change(name, labels)
-        self.known = frozenset(self._labels)
-        return affected
-
-    def change(self, name: str, labels: Labels | None) -> set[RingName]:
-        """Store a namespace, or with None remove it; return the rings whose selection changes."""
-        affected = self._change(name, labels)
-        if (name in self.known) != (name in self._labels):
+    def store(
+        self, event: Listed[PartialObject] | Changed[PartialObject] | Removed[PartialObject]
+    ) -> set[RingName]:
+        """Store namespaces as the watch shows them; return the rings whose selection changes."""
+        present: dict[str, Labels | None] = {}
+        match event:
+            case Listed(items):
+                listed = {each.metadata.name: each.metadata.labels or {} for each in items}
+                present = {**dict.fromkeys(self._labels), **listed}
+            case Changed(namespace):
+                present = {namespace.metadata.name: namespace.metadata.labels or {}}
+            case Removed(namespace):
+                present = {namespace.metadata.name: None}
+        affected = set[RingName]().union(
+            *(self._change(name, labels) for name, labels in present.items())
+        )
+        if self.known != self._labels.keys():
             self.known = frozenset(self._labels)
         return affected
 
@@ -114,57 +113,28 @@ class NamespaceSelection:
         return name not in self._excluded and selector.matches(labels)
 
 
-MANY: Final = 128
-"""From this number of shards on, they are hashed before the ring's snapshot is built."""
-
-
 DISCOVERY_SECONDS: Final = 30.0
 """Seconds between two discovery requests for resources that were not served."""
 
 
 class RingStore:
-    """The rings, and one snapshot per ring; a rebuild replaces it by one assignment."""
+    """The rings, and which of their resources are served."""
 
     def __init__(
-        self,
-        *,
-        membership: Membership,
-        selections: NamespaceSelection,
-        throttle: RebuildThrottle,
-        objects: Objects,
-        default_namespaces: LabelSelector,
-        custom: Mapping[str, CustomFunction],
-        clock: Clock,
+        self, *, membership: Membership, throttle: RebuildThrottle, objects: Objects, clock: Clock
     ) -> None:
-        """Start empty.
-
-        `default_namespaces` selects the namespaces of rings without a selector, and `custom` has
-        the installed strategies by name.
-        """
         self._membership = membership
-        self._selections = selections
         self._throttle = throttle
         self._objects = objects
-        self._default = default_namespaces
-        self._custom = custom
         self._clock = clock
         self.rings: dict[RingName, ControllerRing] = {}
         self.unreadable: dict[RingName, UnreadableRing] = {}
         """Rings that cannot be decoded; `rings` has their last readable states."""
-        self._served: dict[GroupResource, Resource] = {}
+        self.served: dict[GroupResource, Resource] = {}
         """The rings' main resources, as the API server serves them.  Object keys contain the kind,
         so it is known before objects are placed."""
         self.listed = asyncio.Event()
         """Set after all rings were listed."""
-        self._snapshots: dict[RingName, RingSnapshot] = {}
-
-    def get(self, ring: RingName) -> RingSnapshot | None:
-        """Return the ring's snapshot, None if there is none."""
-        return self._snapshots.get(ring)
-
-    def names(self) -> tuple[RingName, ...]:
-        """Return the names of all rings with a snapshot, sorted."""
-        return tuple(sorted(self._snapshots))
 
     def known(self) -> set[RingName]:
         """Return the names of all rings, readable or not."""
@@ -176,14 +146,14 @@ class RingStore:
         """Store rings as the watch shows them, and request the rebuild of changed rings."""
         match event:
             case Listed(items):
-                await learn(self._objects, items, self._served)
+                await learn(self._objects, items, self.served)
                 for name in self.known() - {ring.name for ring in items}:
                     self._forget(name)
                 for ring in items:
                     self._see(ring)
                 self.listed.set()
             case Changed(ring):
-                await learn(self._objects, (ring,), self._served)
+                await learn(self._objects, (ring,), self.served)
                 self._see(ring)
             case Removed(ring):
                 self._forget(ring.name)
@@ -192,7 +162,7 @@ class RingStore:
         """Retry discovery of resources that were not served or could not be read."""
         while True:
             await self._clock.sleep(DISCOVERY_SECONDS)
-            if await learn(self._objects, self.rings.values(), self._served):
+            if await learn(self._objects, self.rings.values(), self.served):
                 self._throttle.block(self.rings)
 
     def _forget(self, name: RingName) -> None:
@@ -217,73 +187,6 @@ class RingStore:
             self._throttle.block({ring.name})
         elif before != ring:
             self._throttle.add({ring.name})
-
-    async def rebuild(self, name: RingName) -> tuple[RingSnapshot | None, RingSnapshot | None]:
-        """Rebuild a ring's snapshot, or remove that of a deleted ring; return the old and the new.
-
-        Between the last pause and the return, everything that is known is included.
-        """
-        hashed = await self._hash(name)
-        ring, before = self.rings.get(name), self._snapshots.get(name)
-        if ring is None:
-            self._selections.forget(name)
-            self._snapshots.pop(name, None)
-            return before, None
-        after = self._snapshots[name] = self._build(ring, before, hashed)
-        return before, after
-
-    async def _hash(self, name: RingName) -> HashRing | None:
-        """Hash the shards of a ring in pieces if there are many; other tasks can run in between.
-
-        Otherwise the rebuild would hash all of them at once.
-        """
-        ring, before = self.rings.get(name), self._snapshots.get(name)
-        if ring is None or ring.spec.placement.strategy is not StrategyName.CONSISTENT_HASH:
-            return None
-        members = self._membership.members(
-            name, self._clock.monotonic(), namespaces=ring.spec.shard_namespaces
-        )
-        names, known = members.available, before.members.available if before is not None else set()
-        for hashed in HashRing.in_pieces(names) if len(names) >= MANY and names != known else ():
-            if hashed is not None:
-                return hashed
-            await asyncio.sleep(0)
-        return None
-
-    def _build(
-        self, ring: ControllerRing, before: RingSnapshot | None, hashed: HashRing | None
-    ) -> RingSnapshot:
-        """Return the ring's current snapshot: `before` itself if nothing has changed."""
-        namespaces = self._selections.of(ring.name, ring.spec.namespace_selector or self._default)
-        members = self._membership.members(
-            ring.name, self._clock.monotonic(), namespaces=ring.spec.shard_namespaces
-        )
-        resources = sharded_resources(ring)
-        served = tuple(self._served[r.id] for r in resources if r.id in self._served)
-        if (
-            before is not None
-            and before.ring is ring
-            and before.members is members
-            and len(before.kinds) == len(served)
-        ):
-            if before.namespaces is namespaces:
-                return before
-            return self._split(replace(before, namespaces=namespaces))
-        snapshot = build(
-            ring,
-            members=members,
-            namespaces=namespaces,
-            served=served,
-            custom=self._custom,
-            previous=before,
-            hashed=hashed,
-        )
-        return self._split(snapshot)
-
-    def _split(self, snapshot: RingSnapshot) -> RingSnapshot:
-        ring, known = snapshot.ring, self._selections.known
-        is_split = splits(ring, snapshot.namespaces, known, resources=len(snapshot.roles))
-        return snapshot if snapshot.is_split == is_split else replace(snapshot, is_split=is_split)
 
 
 async def learn(

@@ -68,14 +68,13 @@ def test_from_a_failed_call_until_the_next_answer_all_time_counts(
     answers: list[bool], pause: int
 ) -> None:
     clock = Clock()
-    health, membership = WatchHealth([LEASES], clock), Membership(0.0)
+    membership = Membership(0.0)
+    health = WatchHealth([LEASES], clock, membership.note_outage)
     membership.see(lease(A), 0.0)
     failing_since, counted = None, set[int]()
     for number, answered in enumerate(answers):
         sent, clock.time = number * (pause + 1), number * (pause + 1) + 1
-        span = health.called(sent, answered=answered)
-        if span is not None:
-            membership.note_outage(*span)
+        health.called(sent, answered)
         if failing_since is None and not answered:
             failing_since = sent
         if failing_since is not None:
@@ -88,7 +87,9 @@ def test_from_a_failed_call_until_the_next_answer_all_time_counts(
 
 def test_the_view_of_a_process_that_was_paused_is_stale_until_it_has_caught_up() -> None:
     clock = Clock()
-    health, stale = WatchHealth([LEASES], clock), dict[float, bool]()
+    membership = Membership(0.0)
+    health = WatchHealth([LEASES], clock, membership.note_outage)
+    stale = dict[float, bool]()
 
     for clock.time in (2.9, 5.8):
         stale[clock.time] = health.is_stale()

@@ -172,7 +172,7 @@ class Replica:
             clock=self.clock,
             rng=self.rng,
             watched=store(fields=f"metadata.name={ref.name}"),
-            on_attempt=self.cache.note_attempt,
+            on_attempt=self.cache.health.called,
             timing=LeaseTiming(
                 lease_duration=int(election.lease_duration.total_seconds()),
                 renew_deadline=election.renew_deadline.total_seconds(),
