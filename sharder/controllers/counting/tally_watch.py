@@ -4,11 +4,11 @@ Namespaces have a watch of their own: an object can arrive before its namespace,
 buffered until the scope is known.
 """
 
+import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from typing import NoReturn
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.counting.unread_parts import BACKOFF
@@ -48,31 +48,35 @@ class TallyWatch:
     def __init__(
         self,
         ports: TallyPorts,
+        group: asyncio.TaskGroup,
         *,
         part: Part,
         tally: Tally,
-        listed: Callable[[Part], None],
-        unreadable: Callable[[Part], None],
+        on_change: Callable[[], None],
     ) -> None:
-        """Count the objects of a part in a tally.
-
-        `listed` is called whenever the whole part was counted, and `unreadable`, possibly often,
-        while it cannot be listed.
-        """
-        self._unreadable = unreadable
+        """Begin to count the objects of a part; `on_change` is called after each attempt."""
+        self.is_listed = False
+        """Whether the whole part was counted."""
+        self.is_given_up = False
+        """Whether it cannot be listed, now or for a while."""
+        self._on_change = on_change
         self._failing_since: float | None = None
         self._ports = ports
         self._part = part
         self._tally = tally
         self._is_known = partial(ports.cache.is_scope_known, part.ring)
-        self._listed = listed
         self._early: dict[str, dict[int, Entry]] = {}
         """Objects of unknown namespaces, by namespace."""
         self._is_listing = False
         self._unseen = set[int]()
         """Identities of counted objects that the current list has not shown yet."""
+        self._task = group.create_task(self._run(), name=f"count {part}")
 
-    async def run(self) -> NoReturn:
+    def stop(self) -> None:
+        """End the watch; the part stays in the tally."""
+        self._task.cancel()
+
+    async def _run(self) -> None:
         """Watch until cancelled; a resource that is not served has no objects."""
         failures, clock = 0, self._ports.clock
         while True:
@@ -135,7 +139,7 @@ class TallyWatch:
             self._note(error)
         elif self._failing_since is not None and not self._is_listing:
             self._failing_since = None
-            self._listed(self._part)  # the watch goes on without a new list
+            self._found(is_listed=True)  # the watch goes on without a new list
         if isinstance(error, NotFound | Forbidden):
             raise error
 
@@ -145,7 +149,7 @@ class TallyWatch:
         if self._failing_since is None:
             self._failing_since = now
         if isinstance(error, Forbidden) or now - self._failing_since >= GIVE_UP_SECONDS:
-            self._unreadable(self._part)
+            self._found(is_listed=False)
 
     def _list(self, obj: PartialObject) -> bool:
         """Count an object of a page; return False, so that the list does not keep it."""
@@ -170,7 +174,11 @@ class TallyWatch:
             await self._ports.clock.sleep(0)
         self._is_listing, self._failing_since, self._unseen = False, None, set()
         self.recheck()
-        self._listed(self._part)
+        self._found(is_listed=True)
+
+    def _found(self, *, is_listed: bool) -> None:
+        self.is_given_up, self.is_listed = not is_listed, self.is_listed or is_listed
+        self._on_change()
 
     def _see(self, obj: PartialObject, *, is_there: bool) -> None:
         identity = identity_of(main_key(obj))
