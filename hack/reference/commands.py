@@ -14,8 +14,8 @@ from msgspec import inspect as types
 
 from hack.reference.sdk_api import names_in
 from hack.reference.tables import rows
-from sharder.cli import app, reports
-from sharder.cli.command import COMMANDS, Argument, Command
+from sharder.cli import app, arguments, reports
+from sharder.cli.command import COMMANDS, Command
 from sharder.core.api.ring import StrategyName
 from sharder.core.diagnosis import check, installation
 from sharder.core.preview.plan import PlanReport
@@ -86,7 +86,7 @@ def _section(
     )
 
 
-def _line(argument: Argument) -> str:
+def _line(argument: arguments.Argument) -> str:
     metavar = argument.options.get("metavar") or "|".join(argument.options.get("choices", ()))
     names = ", ".join(argument.names) if argument.names[0].startswith("-") else ""
     value = "" if argument.options.get("action") == "store_true" else metavar

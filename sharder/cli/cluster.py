@@ -37,23 +37,11 @@ class Cluster:
     """The time for which the state of Leases is determined."""
     clock: Clock
 
-
-def warn(warning: str) -> None:
-    """Print a warning on stderr."""
-    line = f"warning: {warning}"
-    print(line if line.isprintable() else repr(line), file=sys.stderr)
-
-
-def read(kubeconfig: str | None, context: str | None, ask: Callable[[Cluster], Awaitable[T]]) -> T:
-    """Call `ask` with the cluster, and return its result.
-
-    Raises:
-        ConfigError: there is no usable kubeconfig.
-    """
-    clock = SystemClock()
-
-    async def work(client: Client) -> T:
-        cluster = Cluster(
+    @classmethod
+    def of(cls, client: Client) -> "Cluster":
+        """Return what commands use of a cluster."""
+        clock = SystemClock()
+        return cls(
             rings=all_rings(client),
             leases=leases(client, labels=RING_LABEL),
             namespaces=namespaces(client),
@@ -62,13 +50,20 @@ def read(kubeconfig: str | None, context: str | None, ask: Callable[[Cluster], A
             now=clock.now(),
             clock=clock,
         )
-        return await ask(cluster)
 
-    return run(kubeconfig, context, work)
+
+def warn(warning: str) -> None:
+    """Print a warning on stderr."""
+    line = f"warning: {warning}"
+    print(line if line.isprintable() else repr(line), file=sys.stderr)
 
 
 def run(kubeconfig: str | None, context: str | None, work: Callable[[Client], Awaitable[T]]) -> T:
-    """Connect, await the work, disconnect, and return the result of the work; errors as `read`."""
+    """Connect, await the work, disconnect, and return the result of the work.
+
+    Raises:
+        ConfigError: there is no usable kubeconfig.
+    """
 
     async def connected() -> T:
         client = await connect(kubeconfig, context)

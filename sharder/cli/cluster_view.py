@@ -62,19 +62,6 @@ async def shards(cluster: Cluster, *, name: str) -> ShardsReport:
     )
 
 
-async def objects_of(
-    cluster: Cluster, snapshot: RingSnapshot, resources: Iterable[GroupResource]
-) -> list[tuple[Role, PartialObject]]:
-    """Return all objects of these resources that are in scope of the ring."""
-    return [
-        (role, obj)
-        for resource in resources
-        for role in (snapshot.roles[resource],)
-        async for obj in stream(cluster, resource)
-        if snapshot.selects(obj, role)
-    ]
-
-
 async def view_of(cluster: Cluster, name: str, what_if: WhatIf = AS_IT_IS) -> View:
     """Read a ring, its Leases and the namespaces.
 
@@ -101,20 +88,26 @@ async def ring_of_name(cluster: Cluster, name: str) -> ControllerRing:
     return ring
 
 
-async def stream(
-    cluster: Cluster, resource: GroupResource, labels: str = ""
-) -> AsyncGenerator[PartialObject, None]:
-    """Yield all objects of a resource, or those that a label selector selects."""
-    async for obj in cluster.objects.of(await cluster.objects.find(resource), labels).stream():
-        yield obj
+async def objects_of(
+    cluster: Cluster, snapshot: RingSnapshot, labels: str = "", *, without: Role | None = None
+) -> AsyncGenerator[tuple[Role, PartialObject], None]:
+    """Yield the objects in scope of a ring, or those of them that a label selector selects.
+
+    Resources of the role `without` are not read.
+    """
+    for resource, role in snapshot.roles.items():
+        if role is not without:
+            served = await cluster.objects.find(resource)
+            async for obj in cluster.objects.of(served, labels).stream():
+                if snapshot.selects(obj, role):
+                    yield role, obj
 
 
 async def count(cluster: Cluster, snapshot: RingSnapshot, labels: str = "") -> ObjectCount:
     """Count the objects of a ring, or those that a label selector selects."""
     counted = ObjectCount(snapshot)
-    for resource, role in snapshot.roles.items():
-        async for obj in stream(cluster, resource, labels):
-            counted.count(obj, role)
+    async for role, obj in objects_of(cluster, snapshot, labels):
+        counted.count(obj, role)
     return counted
 
 

@@ -1,4 +1,4 @@
-"""Commands: what each takes, declared once for argparse and its help.
+"""Commands: functions whose signature and docstring are the parser and its help.
 
 Only the parser of the command that is called is made.
 """
@@ -7,19 +7,21 @@ import inspect
 import os
 import re
 import textwrap
-from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 import msgspec
 from typing_extensions import override
 
-from sharder.core.errors import ConfigError, SharderError
+from sharder.cli.arguments import Argument, arguments_of
+from sharder.core.errors import SharderError
 
 if TYPE_CHECKING:
     from sharder.cli.cluster import Cluster
+    from sharder.kube.client import Client
 
 T = TypeVar("T")
 Report = TypeVar("Report", bound=msgspec.Struct)
@@ -41,40 +43,6 @@ class Parser(ArgumentParser):
         raise UsageError(message)
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """An argument of a command, or an option if its names are flags."""
-
-    names: tuple[str, ...]
-    options: Mapping[str, Any]
-    """Those of argparse's `add_argument`."""
-
-    def but(self, *names: str, **options: Any) -> "Argument":  # noqa: ANN401 - as in argparse
-        """Return the same with other names, if any are given, and these options changed."""
-        return replace(self, names=names or self.names, options={**self.options, **options})
-
-
-def argument(
-    *names: str,
-    of: Callable[[str], object] = str,
-    **options: Any,  # noqa: ANN401 - as in argparse
-) -> Argument:
-    """Return an argument; `of` returns its value, or raises an error that says what is wrong."""
-
-    def parse(word: str) -> object:
-        try:
-            return of(word)
-        except (ConfigError, ValueError) as error:
-            raise ArgumentTypeError(str(error)) from error
-
-    return Argument(names, options if of is str else {**options, "type": parse})
-
-
-def switch(*flags: str, help: str) -> Argument:  # noqa: A002 - as in argparse
-    """Return an option without a value."""
-    return Argument(flags, {"action": "store_true", "help": help})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """What all commands that read a cluster share."""
@@ -86,9 +54,15 @@ class Call:
 
     def read(self, ask: "Callable[[Cluster], Awaitable[T]]") -> T:
         """Return what `ask` returns for the cluster."""
-        from sharder.cli.cluster import read  # noqa: PLC0415 - not for the help
+        from sharder.cli.cluster import Cluster  # noqa: PLC0415 - not for the help
 
-        return read(self.kubeconfig, self.context, ask)
+        return self.connect(lambda client: ask(Cluster.of(client)))
+
+    def connect(self, work: "Callable[[Client], Awaitable[T]]") -> T:
+        """Return what `work` returns for a client of the API server."""
+        from sharder.cli.cluster import run  # noqa: PLC0415 - not for the help
+
+        return run(self.kubeconfig, self.context, work)
 
     def show(self, report: Report, draw: Callable[[Report], None]) -> None:
         """Print the report; `draw` prints it for people."""
@@ -117,8 +91,9 @@ class Command:
             UsageError: the command does not take these arguments.
         """
         values = vars(self.parser(program).parse_intermixed_args(words))
-        shared = {name: values.pop(name) for name in Call.__slots__ if name in values}
-        self.run(Call(**shared), **values)
+        shared = {name: values[name] for name in Call.__slots__ if name in values}
+        own = inspect.signature(self.run).parameters
+        self.run(Call(**shared), **{name: values[name] for name in values if name in own})
 
     def parser(self, program: str) -> Parser:
         """Return the parser, with the help that the docstring is."""
@@ -140,13 +115,17 @@ class Command:
 COMMANDS: Final[dict[str, Command]] = {}
 """All commands by name, in the order of their definition."""
 
-KUBECONFIG: Final = argument(
-    "--kubeconfig",
-    metavar="FILE",
-    help="Path of a kubeconfig; default: the variable KUBECONFIG, else the pod's service account, "
-    "else ~/.kube/config.",
+KUBECONFIG: Final = Argument(
+    ("--kubeconfig",),
+    {
+        "metavar": "FILE",
+        "help": "Path of a kubeconfig; default: the variable KUBECONFIG, else the pod's service "
+        "account, else ~/.kube/config.",
+    },
 )
-CONTEXT: Final = argument("--context", metavar="NAME", help="Context of the kubeconfig.")
+CONTEXT: Final = Argument(
+    ("--context",), {"metavar": "NAME", "help": "Context of the kubeconfig."}
+)
 
 TABLE: Final = ("table", "json", "yaml")
 WIDE: Final = ("table", "wide", "json", "yaml")
@@ -154,20 +133,19 @@ WIDE: Final = ("table", "wide", "json", "yaml")
 
 
 def command(
-    *arguments: Argument, output: tuple[str, ...] = TABLE, cluster: bool = True
+    *, output: tuple[str, ...] = TABLE, cluster: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a command of a function, which gets a `Call` and then the arguments by name.
+    """Make a command of a function, which gets a `Call` and then the arguments that it declares.
 
     The docstring of the function is the help, and `output` the formats of what it prints.
     """
     shared = (KUBECONFIG, CONTEXT) if cluster else ()
-    form = argument(
-        "-o", "--output", dest="form", metavar="FORMAT", choices=output, default="table",
-        help=f"{', '.join(output)}; default: table.  JSON and YAML are stable interfaces.",
-    )  # fmt: skip
+    help_text = f"{', '.join(output)}; default: table.  JSON and YAML are stable interfaces."
+    said = {"dest": "form", "metavar": "FORMAT", "choices": output, "default": "table"}
+    form = Argument(("-o", "--output"), {**said, "help": help_text})
 
     def register(run: Callable[..., None]) -> Callable[..., None]:
-        every = (*arguments, *shared, *((form,) if output else ()))
+        every = (*arguments_of(run), *shared, *((form,) if output else ()))
         COMMANDS[run.__name__] = Command(name=run.__name__, arguments=every, run=run)
         return run
 

@@ -70,7 +70,7 @@ async def plan(cluster: Cluster, *, name: str, what_if: WhatIf = AS_IT_IS) -> Pl
     """
     view = await view_of(cluster, name, what_if)
     snapshot = view.snapshot
-    planned = plan_ring(snapshot, await objects_of(cluster, snapshot, snapshot.roles))
+    planned = plan_ring(snapshot, [each async for each in objects_of(cluster, snapshot)])
     states = states_of(snapshot.members, view.leases, cluster.now)
     return report(snapshot, planned, states, is_exact=what_if.is_exact)
 
@@ -81,9 +81,8 @@ async def _others(
     """Return the objects that the plan of `obj` depends on."""
     found = list[tuple[Role, PartialObject]]()
     if snapshot.tally is not None:
-        roles = snapshot.roles.items()
-        wanted = {each: its for each, its in roles if its is not Role.CONTROLLED}
-        found = await objects_of(cluster, snapshot, wanted)
+        mains = objects_of(cluster, snapshot, without=Role.CONTROLLED)
+        found = [each async for each in mains]
     if role is Role.CONTROLLED:
         found += await _controller(cluster, snapshot, obj)
     return [(its, other) for its, other in found if main_key(other) != main_key(obj)]

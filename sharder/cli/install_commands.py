@@ -6,19 +6,28 @@ As in `sharder.cli.app`, each command imports the modules that do its work.
 # ruff: noqa: PLC0415 - see above
 
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Annotated, Final, Literal, TypeAlias
 
-from sharder.cli.arguments import DRY_RUN, RING, RINGS, SECRET, SHARDER_NAMESPACE
-from sharder.cli.command import Call, UsageError, argument, command, switch
-from sharder.cli.words import account_in
+from sharder.cli.arguments import DryRun, Ring, Rings, SecretName, SharderNamespace
+from sharder.cli.command import Call, UsageError, command
 from sharder.core.errors import SharderError
-from sharder.core.names import GroupResource, ObjectRef, parse_resource
+from sharder.core.names import SYSTEM_NAMESPACE, GroupResource, ObjectRef
 from sharder.core.texts import counted
 
+CERTIFICATES: Final = "sharder-certificates"
 
-@command(RINGS.but(nargs="*"), SHARDER_NAMESPACE, SECRET)
-def check(call: Call, rings: list[str], *, namespace: str, secret: str) -> None:
+
+@command()
+def check(
+    call: Call,
+    rings: Rings = (),
+    *,
+    namespace: SharderNamespace = SYSTEM_NAMESPACE,
+    secret: SecretName = CERTIFICATES,
+) -> None:
     """Check the installation and its rings, and say what to do.
 
     Checks the CRD, the sharder's leader and certificates, and of each ring its conditions, its
@@ -30,29 +39,25 @@ def check(call: Call, rings: list[str], *, namespace: str, secret: str) -> None:
     sharder check -o json | jq '.findings[] | select(.level != "OK")'
     """
     from sharder.cli import check as checks
-    from sharder.cli import cluster
 
     ask = partial(checks.check, secret=ObjectRef(namespace, secret), names=rings)
-    found = cluster.run(call.kubeconfig, call.context, ask)
+    found = call.connect(ask)
     call.show(found, checks.draw)
     if found.failed:
         raise SharderError(f"{found.failed} of {len(found.findings)} checks failed")
 
 
-@command(
-    RING,
-    argument(
-        "--service-account",
-        dest="accounts",
-        metavar="NAMESPACE/NAME",
-        of=account_in,
-        action="append",
-        required=True,
-        help="ServiceAccount of the shards; repeat for several.",
-    ),
-    output=(),
-)
-def fence(call: Call, ring: str, *, accounts: list[ObjectRef]) -> None:
+@command(output=())
+def fence(
+    call: Call,
+    ring: Ring,
+    *,
+    service_account: Annotated[
+        Sequence[ObjectRef],
+        "NAMESPACE/NAME",
+        "ServiceAccount of the shards; repeat for several.",
+    ],
+) -> None:
     """Print the policy that lets shards write only own objects.
 
     The API server rejects its other writes.  Apply the policy with kubectl, and again after an
@@ -67,64 +72,44 @@ def fence(call: Call, ring: str, *, accounts: list[ObjectRef]) -> None:
     from sharder.core.fence import fence_of
 
     snapshot = call.read(partial(view_of, name=ring)).snapshot
-    yaml.safe_dump_all(fence_of(snapshot.ring, accounts), sys.stdout, sort_keys=False, width=1000)
+    policy = fence_of(snapshot.ring, service_account)
+    yaml.safe_dump_all(policy, sys.stdout, sort_keys=False, width=1000)
 
 
-ELECTION = argument(
-    "--election",
-    metavar="NAMESPACE/NAME",
-    of=account_in,
-    help="Lease of the controller's own leader election; default: the first that it reads.",
-)
-HEALTH = argument(
-    "--health",
-    metavar="URL",
-    help="Health endpoint of a controller that elects no leader, to notice that it hangs.",
-)
-
-READ_OTHERS = argument(
-    "--read-others",
-    metavar="RESOURCE",
-    of=parse_resource,
-    action="append",
-    default=[],
-    help="Resource of which the controller reads more than its own; can be repeated.",
-)
+Election: TypeAlias = Annotated[
+    ObjectRef | None,
+    "NAMESPACE/NAME",
+    "Lease of the controller's own leader election; default: the first that it reads.",
+]
+Health: TypeAlias = Annotated[
+    str | None,
+    "URL",
+    "Health endpoint of a controller that elects no leader, to notice that it hangs.",
+]
+ReadOthers: TypeAlias = Annotated[
+    Sequence[GroupResource],
+    "RESOURCE",
+    "Resource of which the controller reads more than its own; can be repeated.",
+]
 
 
-@command(
-    RING,
-    argument(
-        "--port", type=int, default=0, metavar="PORT", help="Port on 127.0.0.1; default: any free."
-    ),
-    argument(
-        "--controller-kubeconfig",
-        metavar="FILE",
-        dest="written",
-        of=Path,
-        help="Where to write the kubeconfig for the controller.",
-    ),
-    argument(
-        "--account",
-        metavar="DIRECTORY",
-        of=Path,
-        help="Where to write the files of a service account for the controller.",
-    ),
-    ELECTION,
-    HEALTH,
-    READ_OTHERS,
-    output=(),
-)
+@command(output=())
 def proxy(
     call: Call,
-    ring: str,
+    ring: Ring,
     *,
-    port: int,
-    written: Path | None,
-    account: Path | None,
-    election: ObjectRef | None,
-    health: str | None,
-    read_others: list[GroupResource],
+    port: Annotated[int, "PORT", "Port on 127.0.0.1; default: any free."] = 0,
+    controller_kubeconfig: Annotated[
+        Path | None, "FILE", "Where to write the kubeconfig for the controller."
+    ],
+    account: Annotated[
+        Path | None,
+        "DIRECTORY",
+        "Where to write the files of a service account for the controller.",
+    ],
+    election: Election,
+    health: Health,
+    read_others: ReadOthers = (),
 ) -> None:
     """Make a controller that nobody changed a shard of a ring.
 
@@ -138,30 +123,20 @@ def proxy(
     from sharder.proxy.proxy import Options
 
     options = Options(election, health, frozenset(read_others))
-    run(call, ring, port=port, kubeconfig=written, account=account, options=options)
+    run(call, ring, port=port, kubeconfig=controller_kubeconfig, account=account, options=options)
 
 
-@command(
-    RING,
-    argument("-f", "--file", metavar="FILE", default="-", help="The manifests; default: stdin."),
-    argument("--image", metavar="IMAGE", help="Image of the sharder, which the proxy runs."),
-    ELECTION,
-    HEALTH,
-    READ_OTHERS,
-    switch("--uninject", help="Take the proxy out again."),
-    output=(),
-    cluster=False,
-)
+@command(output=(), cluster=False)
 def inject(
     _: Call,
-    ring: str,
+    ring: Ring,
     *,
-    file: str,
-    image: str | None,
-    election: ObjectRef | None,
-    health: str | None,
-    read_others: list[GroupResource],
-    uninject: bool,
+    file: Annotated[str, "-f", "FILE", "The manifests; default: stdin."] = "-",
+    image: Annotated[str | None, "IMAGE", "Image of the sharder, which the proxy runs."],
+    election: Election,
+    health: Health,
+    read_others: ReadOthers = (),
+    uninject: Annotated[bool, "Take the proxy out again."],
 ) -> None:
     """Print manifests with the proxy beside each controller.
 
@@ -182,17 +157,18 @@ def inject(
     print_injected(file, None if uninject else image, [ring, *given])
 
 
-@command(
-    argument(
-        "--rotate",
-        metavar="serving|authority",
-        choices=("serving", "authority"),
-        help="Request a new certificate, or a new authority and its certificate.",
-    ),
-    SHARDER_NAMESPACE,
-    SECRET,
-)
-def certs(call: Call, *, rotate: str | None, namespace: str, secret: str) -> None:
+@command()
+def certs(
+    call: Call,
+    *,
+    rotate: Annotated[
+        Literal["serving", "authority"] | None,
+        "serving|authority",
+        "Request a new certificate, or a new authority and its certificate.",
+    ],
+    namespace: SharderNamespace = SYSTEM_NAMESPACE,
+    secret: SecretName = CERTIFICATES,
+) -> None:
     """Show or replace the webhook's certificate and authorities.
 
     No key is shown.  Needs the right to get the Secret, and to patch it for --rotate.  With
@@ -203,29 +179,27 @@ def certs(call: Call, *, rotate: str | None, namespace: str, secret: str) -> Non
     sharder certs --rotate serving
     """
     from sharder.cli import certs as of_secret
-    from sharder.cli import cluster, tables
+    from sharder.cli import tables
 
-    run, ref = partial(cluster.run, call.kubeconfig, call.context), ObjectRef(namespace, secret)
+    ref = ObjectRef(namespace, secret)
     if rotate is not None:
-        print(run(partial(of_secret.rotate, ref=ref, request=rotate)))
-        return
-    call.show(run(partial(of_secret.show, ref=ref)), tables.certificates)
+        print(call.connect(partial(of_secret.rotate, ref=ref, request=rotate)))
+    else:
+        call.show(call.connect(partial(of_secret.show, ref=ref)), tables.certificates)
 
 
-@command(
-    argument("name", metavar="NAME", help="Name of the deleted ControllerRing."),
-    argument(
-        "--resource",
-        dest="resources",
-        metavar="RESOURCE",
-        action="append",
-        required=True,
-        help="Resource, such as secrets or deployments.apps; repeat for several.",
-    ),
-    DRY_RUN,
-    output=(),
-)
-def cleanup(call: Call, name: str, *, resources: list[str], dry_run: bool) -> None:
+@command(output=())
+def cleanup(
+    call: Call,
+    name: Annotated[str, "NAME", "Name of the deleted ControllerRing."],
+    *,
+    resource: Annotated[
+        Sequence[str],
+        "RESOURCE",
+        "Resource, such as secrets or deployments.apps; repeat for several.",
+    ],
+    dry_run: DryRun,
+) -> None:
     """Remove what a ring has left on objects of resources.
 
     It removes the ring's labels and annotations, in all namespaces.  Refuses a resource that is
@@ -237,35 +211,24 @@ def cleanup(call: Call, name: str, *, resources: list[str], dry_run: bool) -> No
     """
     from sharder.cli import cleanup as cleaning
 
-    ask = partial(cleaning.clean_up, ring=name, resources=resources, dry_run=dry_run)
+    ask = partial(cleaning.clean_up, ring=name, resources=resource, dry_run=dry_run)
     sweeps = call.read(ask)
     cleaning.draw(sweeps)
     if failed := sum(len(sweep.failures) for sweep in sweeps):
         raise SharderError(f"cleanup is incomplete: {counted(failed, 'failure')}; rerun")
 
 
-@command(
-    argument(
-        "--config", metavar="FILE", of=Path, help="A SharderConfig; without it defaults apply."
-    ),
-    argument("--kubeconfig", metavar="FILE", help="Overrides clientConnection.kubeconfig."),
-    switch("--strict-config", help="Treat unknown fields as errors."),
-    argument(
-        "--log-level",
-        choices=("debug", "info", "warning", "error"),
-        help="Overrides logging.level.",
-    ),
-    argument("--log-format", choices=("json", "text"), help="Overrides logging.format."),
-    output=(),
-    cluster=False,
-)
+@command(output=(), cluster=False)
 def run(
-    call: Call,
+    _: Call,
     *,
-    config: Path | None,
-    strict_config: bool,
-    log_level: str | None,
-    log_format: str | None,
+    config: Annotated[Path | None, "FILE", "A SharderConfig; without it defaults apply."],
+    kubeconfig: Annotated[str | None, "FILE", "Overrides clientConnection.kubeconfig."],
+    strict_config: Annotated[bool, "Treat unknown fields as errors."],
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"] | None, "Overrides logging.level."
+    ],
+    log_format: Annotated[Literal["json", "text"] | None, "Overrides logging.format."],
 ) -> None:
     """Run the webhook, and the controllers while it leads.
 
@@ -277,7 +240,7 @@ def run(
     from sharder.cli.serve.start import start
 
     flags = {
-        "clientConnection.kubeconfig": call.kubeconfig,
+        "clientConnection.kubeconfig": kubeconfig,
         "logging.level": log_level,
         "logging.format": log_format,
     }
@@ -285,13 +248,14 @@ def run(
     start(config, flags=given, strict=strict_config)
 
 
-@command(
-    argument("--port", metavar="PORT", type=int, default=0, help="Local port; default: any."),
-    switch("--no-browser", help="Only print the address."),
-    SHARDER_NAMESPACE,
-    output=(),
-)
-def console(call: Call, *, port: int, no_browser: bool, namespace: str) -> None:
+@command(output=())
+def console(
+    call: Call,
+    *,
+    port: Annotated[int, "PORT", "Local port; default: any."] = 0,
+    no_browser: Annotated[bool, "Only print the address."],
+    namespace: SharderNamespace = SYSTEM_NAMESPACE,
+) -> None:
     """Open the console of the leader in a browser, until Ctrl-C.
 
     Forwards a local port to the leader with kubectl, which needs the right to do so.

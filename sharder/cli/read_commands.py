@@ -5,12 +5,13 @@
 
 # ruff: noqa: PLC0415 - see above
 
-import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
-from sharder.cli.arguments import NAMESPACE, OBJECTS, RING, SHARD
-from sharder.cli.command import WIDE, Call, UsageError, argument, command, switch
+from sharder.cli.arguments import Namespace, Objects, Ring
+from sharder.cli.command import WIDE, Call, UsageError, command
 from sharder.cli.words import targets
 from sharder.core.errors import ConfigError
 
@@ -27,8 +28,8 @@ def rings(call: Call) -> None:
     call.show(call.read(cluster_view.rings), partial(tables.rings, form=call.form))
 
 
-@command(RING, output=WIDE)
-def shards(call: Call, ring: str) -> None:
+@command(output=WIDE)
+def shards(call: Call, ring: Ring) -> None:
     """List the shards of a ring, with their state and objects.
 
     sharder shards my-ring
@@ -40,15 +41,15 @@ def shards(call: Call, ring: str) -> None:
     call.show(report, partial(tables.shards, form=call.form))
 
 
-@command(
-    RING,
-    switch("--draining", help="Only objects that their shard has not released yet."),
-    switch("--unassigned", help="Only objects without an owner label."),
-    switch("--apart", help="Only controlled objects that are not on the shard of their parent."),
-    SHARD.but("--shard", help="Only objects of this shard."),
-)
+@command()
 def objects(
-    call: Call, ring: str, *, draining: bool, unassigned: bool, apart: bool, shard: str | None
+    call: Call,
+    ring: Ring,
+    *,
+    draining: Annotated[bool, "Only objects that their shard has not released yet."],
+    unassigned: Annotated[bool, "Only objects without an owner label."],
+    apart: Annotated[bool, "Only controlled objects that are not on the shard of their parent."],
+    shard: Annotated[str | None, "SHARD", "Only objects of this shard."],
 ) -> None:
     """List objects of a ring, those that wait longest first.
 
@@ -68,8 +69,8 @@ def objects(
     )
 
 
-@command(RING, OBJECTS, NAMESPACE)
-def explain(call: Call, ring: str, words: list[str], *, namespace: str | None) -> None:
+@command()
+def explain(call: Call, ring: Ring, words: Objects, *, namespace: Namespace) -> None:
     """Explain where an object belongs, since when, and what to do.
 
     The output names the next step, and the verdict on every shard.  Like plan, the command reads
@@ -90,41 +91,21 @@ def explain(call: Call, ring: str, words: list[str], *, namespace: str | None) -
     call.show(call.read(ask), partial(plan_tables.explanation, now=SystemClock().now()))
 
 
-@command(
-    RING.but(nargs="?"),
-    argument(
-        "--file",
-        metavar="DUMP",
-        of=Path,
-        help="Plan from a dump instead of a cluster; - reads stdin.",
-    ),
-    argument("--strategy", metavar="NAME", help="Plan with this strategy, such as BoundedLoad."),
-    argument(
-        "--add",
-        metavar="N|NAME",
-        action="append",
-        default=[],
-        help="Plan with N more shards, or with a shard of this name; repeat for several names.",
-    ),
-    SHARD.but(
-        "--remove",
-        action="append",
-        default=[],
-        help="Plan without this shard; repeat for several.",
-    ),
-    switch("--resume", help="Plan as if the paused ring were resumed."),
-    switch("-v", "--verbose", help="List the moves of every object."),
-)
+@command()
 def plan(
     call: Call,
-    ring: str | None,
+    ring: Ring | None,
     *,
-    file: Path | None,
-    strategy: str | None,
-    add: list[str],
-    remove: list[str],
-    resume: bool,
-    verbose: bool,
+    file: Annotated[Path | None, "DUMP", "Plan from a dump instead of a cluster; - reads stdin."],
+    strategy: Annotated[str | None, "NAME", "Plan with this strategy, such as BoundedLoad."],
+    add: Annotated[
+        Sequence[str],
+        "N|NAME",
+        "Plan with N more shards, or with a shard of this name; repeat for several names.",
+    ] = (),
+    remove: Annotated[Sequence[str], "SHARD", "Plan without this shard; repeat for several."] = (),
+    resume: Annotated[bool, "Plan as if the paused ring were resumed."],
+    verbose: Annotated[bool, "-v", "List the moves of every object."],
 ) -> None:
     """Show what the next resync would do; changes nothing.
 
@@ -158,8 +139,8 @@ def plan(
     call.show(report, partial(plan_tables.plan, verbose=verbose))
 
 
-@command(RING, output=())
-def dump(call: Call, ring: str) -> None:
+@command(output=())
+def dump(call: Call, ring: Ring) -> None:
     """Print a ring as input for sharder plan --file.
 
     The output has the ring, its Leases, the namespaces, and the metadata of its objects.  No data
@@ -170,4 +151,4 @@ def dump(call: Call, ring: str) -> None:
     """
     from sharder.cli import ring_dump
 
-    call.read(partial(ring_dump.write_dump, name=ring, write=sys.stdout.buffer.write))
+    call.read(partial(ring_dump.write_dump, name=ring))

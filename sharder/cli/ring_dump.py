@@ -1,13 +1,14 @@
 """`sharder dump`: write the input of a ring's plan, for `sharder plan --file`."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+import sys
+from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from sharder.cli.cluster import Cluster
-from sharder.cli.cluster_view import View, stream, view_of
+from sharder.cli.cluster_view import View, objects_of, view_of
 from sharder.core import names
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
@@ -21,17 +22,17 @@ _READ: Final = frozenset(
 """Annotations that placement uses; other annotations can contain data of the object."""
 
 
-async def write_dump(cluster: Cluster, *, name: str, write: Callable[[bytes], object]) -> None:
-    """Write a ring, its Leases, the namespaces, and the metadata of its objects in scope.
+async def write_dump(cluster: Cluster, *, name: str) -> None:
+    """Print a ring, its Leases, the namespaces, and the metadata of its objects in scope.
 
-    Each document is one line of JSON, and is written as soon as it is read.
+    Each document is one line of JSON, and is printed as soon as it is read.
 
     Raises:
         ConfigError: there is no such ring.
         ApiError: the ring's objects cannot be read.
     """
     async for document in _documents(cluster, await view_of(cluster, name)):
-        write(msgspec.json.encode(document) + b"\n")
+        sys.stdout.buffer.write(msgspec.json.encode(document) + b"\n")
 
 
 async def _documents(cluster: Cluster, view: View) -> AsyncIterator[Json]:
@@ -43,11 +44,10 @@ async def _documents(cluster: Cluster, view: View) -> AsyncIterator[Json]:
         yield _stored(LEASES, lease)
     async for namespace in cluster.namespaces.stream():
         yield _object(namespace, frozenset())
-    for resource, role in snapshot.roles.items():
+    for resource in snapshot.roles:
         yield _kind(await cluster.objects.find(resource))
-        async for obj in stream(cluster, resource):
-            if snapshot.selects(obj, role):
-                yield _object(obj, kept)
+    async for _, obj in objects_of(cluster, snapshot):
+        yield _object(obj, kept)
 
 
 def _stored(of: Resource, obj: ControllerRing | Lease) -> Json:

@@ -8,18 +8,18 @@ As in `sharder.cli.read_commands`, each command imports the modules that do its 
 from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from sharder.cli.arguments import DRY_RUN, NAMESPACE, OBJECTS, RING, RINGS, SHARD, SHARDS, duration
-from sharder.cli.command import Call, UsageError, argument, command, switch
+from sharder.cli.arguments import DryRun, Namespace, Objects, Ring, Rings, Shard, Shards
+from sharder.cli.command import Call, UsageError, command
 from sharder.cli.words import targets
 
 if TYPE_CHECKING:
     from sharder.cli.steering import Steering
 
 
-@command(RING, SHARDS, DRY_RUN, output=())
-def cordon(call: Call, ring: str, shards: list[str], *, dry_run: bool) -> None:
+@command(output=())
+def cordon(call: Call, ring: Ring, shards: Shards, *, dry_run: DryRun) -> None:
     """Keep new objects away from shards.
 
     A shard keeps the objects that it has.
@@ -29,8 +29,8 @@ def cordon(call: Call, ring: str, shards: list[str], *, dry_run: bool) -> None:
     _steer(call, "CORDON", [(ring, shard) for shard in shards], dry_run=dry_run)
 
 
-@command(RING, SHARDS, DRY_RUN, output=())
-def uncordon(call: Call, ring: str, shards: list[str], *, dry_run: bool) -> None:
+@command(output=())
+def uncordon(call: Call, ring: Ring, shards: Shards, *, dry_run: DryRun) -> None:
     """Let shards get objects again; ends cordon and evacuate.
 
     Objects that have left return only if the ring's strategy wants them back.  A shard that
@@ -41,27 +41,19 @@ def uncordon(call: Call, ring: str, shards: list[str], *, dry_run: bool) -> None
     _steer(call, "UNCORDON", [(ring, shard) for shard in shards], dry_run=dry_run)
 
 
-@command(
-    RING,
-    SHARDS,
-    DRY_RUN,
-    switch("--wait", help="Wait until the shards have no objects."),
-    argument(
-        "--timeout",
-        metavar="DURATION",
-        of=duration,
-        help="Longest time to wait, such as 90s or 15m; default: no limit.",
-    ),
-    output=(),
-)
+@command(output=())
 def evacuate(
     call: Call,
-    ring: str,
-    shards: list[str],
+    ring: Ring,
+    shards: Shards,
     *,
-    dry_run: bool,
-    wait: bool,
-    timeout: timedelta | None,
+    dry_run: DryRun,
+    wait: Annotated[bool, "Wait until the shards have no objects."],
+    timeout: Annotated[
+        timedelta | None,
+        "DURATION",
+        "Longest time to wait, such as 90s or 15m; default: no limit.",
+    ],
 ) -> None:
     """Move all objects away from shards, and keep new ones away.
 
@@ -87,8 +79,8 @@ def evacuate(
         call.read(partial(steering.one_by_one, writes=writes))
 
 
-@command(RINGS, DRY_RUN, output=())
-def pause(call: Call, rings: list[str], *, dry_run: bool) -> None:
+@command(output=())
+def pause(call: Call, rings: Rings, *, dry_run: DryRun) -> None:
     """Pause movement of rings: no object is drained.
 
     Objects whose shard is gone are still reassigned, and new objects are still assigned.
@@ -98,8 +90,8 @@ def pause(call: Call, rings: list[str], *, dry_run: bool) -> None:
     _steer(call, "PAUSE", [(ring, ring) for ring in rings], dry_run=dry_run)
 
 
-@command(RINGS, DRY_RUN, output=())
-def resume(call: Call, rings: list[str], *, dry_run: bool) -> None:
+@command(output=())
+def resume(call: Call, rings: Rings, *, dry_run: DryRun) -> None:
     """Resume movement of paused rings.
 
     sharder plan --resume previews the moves.
@@ -109,24 +101,16 @@ def resume(call: Call, rings: list[str], *, dry_run: bool) -> None:
     _steer(call, "RESUME", [(ring, ring) for ring in rings], dry_run=dry_run)
 
 
-@command(
-    RING,
-    OBJECTS,
-    SHARD.but(nargs="?"),
-    switch("--remove", help="Remove the pins of the objects; give no SHARD."),
-    NAMESPACE,
-    DRY_RUN,
-    output=(),
-)
+@command(output=())
 def pin(
     call: Call,
-    ring: str,
-    words: list[str],
-    shard: str | None,
+    ring: Ring,
+    words: Objects,
+    shard: Shard | None,
     *,
-    remove: bool,
-    namespace: str | None,
-    dry_run: bool,
+    remove: Annotated[bool, "Remove the pins of the objects; give no SHARD."],
+    namespace: Namespace,
+    dry_run: DryRun,
 ) -> None:
     """Pin objects to a shard, or remove their pins.
 

@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 from sharder.cli.command import UsageError
 from sharder.core.api.meta import Resource
 from sharder.core.errors import ConfigError
-from sharder.core.names import ObjectRef
 
 _FORM: Final = "give objects as RESOURCE NAME, or as RESOURCE/NAME"
 
@@ -75,11 +74,3 @@ def named_by(key: str) -> str:
     group, kind, namespace, name = key.split("/")
     resource = f"{kind}.{group}" if group else kind
     return f"{resource.lower()} {namespace}/{name}" if namespace else f"{resource.lower()} {name}"
-
-
-def account_in(word: str) -> ObjectRef:
-    """Return the ServiceAccount in `NAMESPACE/NAME`."""
-    pair = word.split("/")
-    if len(pair) != 2 or not all(pair):
-        raise ConfigError(f"{word} is not a ServiceAccount; use NAMESPACE/NAME")
-    return ObjectRef(*pair)

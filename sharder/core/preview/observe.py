@@ -128,10 +128,10 @@ class ObjectCount:
         self.by_shard: defaultdict[ShardName, Number] = defaultdict(Number)
         self.draining: Counter[ShardName] = Counter()
 
-    def count(self, obj: PartialObject, role: Role) -> bool:
-        """Count an object; False if it is out of scope or controlled without a controller."""
-        if not self._snapshot.selects(obj, role) or self._snapshot.key_of(obj, role) is None:
-            return False
+    def count(self, obj: PartialObject, role: Role) -> None:
+        """Count an object in scope, unless it is controlled and has no controller."""
+        if self._snapshot.key_of(obj, role) is None:
+            return
         owner = self._snapshot.owner_of(obj)
         self.all.add(role)
         if is_unowned(self._snapshot, owner):
@@ -141,7 +141,6 @@ class ObjectCount:
         else:
             self.by_shard[owner].add(role)
             self.draining[owner] += self._snapshot.is_draining(obj)
-        return True
 
 
 def is_unowned(snapshot: RingSnapshot, owner: ShardName | None) -> bool:
