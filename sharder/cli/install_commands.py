@@ -111,11 +111,10 @@ def proxy(
     health: Health,
     read_others: ReadOthers = (),
 ) -> None:
-    """Make a controller that nobody changed a shard of a ring.
+    """Make an unmodified controller a shard of a ring.
 
     The controller talks to the API server through this process, and sees only the objects of its
-    shard.  Name, namespace and Lease of the shard come from the variables SHARD_NAME,
-    SHARD_NAMESPACE and so on, as for every shard.
+    shard.  Its variables are those of every shard, such as SHARD_NAME.
 
     sharder proxy jobs --controller-kubeconfig /run/proxied/kubeconfig
     """

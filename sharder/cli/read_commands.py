@@ -73,9 +73,8 @@ def objects(
 def explain(call: Call, ring: Ring, words: Objects, *, namespace: Namespace) -> None:
     """Explain where an object belongs, since when, and what to do.
 
-    The output names the next step, and the verdict on every shard.  Like plan, the command reads
-    the Leases once, so a shard without a Lease counts as gone; the service waits until the shard
-    has surely stopped.
+    The output names the next step, and the verdict on every shard.  A shard without a Lease counts
+    as gone.
 
     sharder explain my-ring secret/my-secret -n default
     sharder explain my-ring secrets default/my-secret
@@ -109,10 +108,9 @@ def plan(
 ) -> None:
     """Show what the next resync would do; changes nothing.
 
-    Options plan with another strategy, or with more or fewer shards.  A dump is a YAML or JSON
-    stream with one ControllerRing, its Leases and any objects.  If it holds Namespaces, the ring's
-    namespaceSelector applies; otherwise all namespaces count, except kube-system and
-    sharding-system.
+    A dump is a YAML or JSON stream with one ControllerRing, its Leases and any objects.  If it
+    holds Namespaces, the ring's namespaceSelector applies; otherwise all namespaces count, except
+    kube-system and sharding-system.
 
     sharder plan my-ring
     sharder plan my-ring --add 2 --remove my-controller-7d4b9
