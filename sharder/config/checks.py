@@ -8,9 +8,10 @@ from datetime import timedelta
 from typing import Final
 from urllib.parse import urlsplit
 
-from sharder.config.settings import Settings, WebhookClientConfig, WebhookConfig
+from sharder.config.settings import Settings
 from sharder.core.api.meta import OPERATORS
 from sharder.core.texts import address_of
+from sharder.core.webhook_configuration import WebhookClientConfig, WebhookConfig
 
 JITTER: Final = 1.2
 """Retries are spread by up to this factor (client-go, leaderelection.JitterFactor)."""

@@ -11,8 +11,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from sharder.core.api.meta import DEFAULT_NAMESPACES, LabelSelector
 from sharder.core.names import SYSTEM_NAMESPACE
+from sharder.core.webhook_configuration import WebhookConfig
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 """A TCP port; 0 takes any free port."""
@@ -146,39 +146,6 @@ class WebhookServer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     max_request_bytes: Count = 32 * 1024 * 1024
     """Largest admission review; default 32 MiB: an object of 3 MiB can be 18 MiB when escaped, and
     updates carry two objects."""
-
-
-class ServiceReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The Service in front of the webhook server."""
-
-    namespace: str = SYSTEM_NAMESPACE
-    """Default `sharding-system`."""
-    name: str = "sharder"
-    """Default `sharder`."""
-    path: str = ""
-    """Prefix of the ring's own path; default none."""
-    port: Annotated[int, Meta(ge=1, le=65535)] = 443
-    """Default 443."""
-
-
-class WebhookClientConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How the API server reaches the webhook: by `service`, or by `url` alone."""
-
-    service: ServiceReference = ServiceReference()
-    url: str = ""
-    """https URL for an API server that cannot reach Services; the ring's path is appended."""
-    ca_bundle: str = ""
-    """PEM certificates in base64; default: the sharder's own CA in mode `SelfManaged`."""
-
-
-class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The fields that the sharder writes into the MutatingWebhookConfigurations."""
-
-    annotations: dict[str, str] = {}
-    """Annotations of every webhook configuration; default none."""
-    client_config: WebhookClientConfig = WebhookClientConfig()
-    namespace_selector: LabelSelector = DEFAULT_NAMESPACES
-    """For rings without a selector; default all namespaces but kube-system and sharding-system."""
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -2,16 +2,18 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import msgspec
 
-from sharder.core.api.meta import Json, LabelSelector
+from sharder.core.api.meta import DEFAULT_NAMESPACES, Json, LabelSelector
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import (
     API_GROUP,
     API_VERSION,
     APP_LABEL,
     RING_LABEL,
+    SYSTEM_NAMESPACE,
     VALIDATION_NAME,
     VALIDATION_PATH,
     webhook_configuration,
@@ -23,29 +25,48 @@ TIMEOUT_SECONDS = 5
 """How long the API server waits before it continues without the webhook, as in the reference."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """How the API server reaches the webhook: a URL or a Service, as in clientConfig."""
+class ServiceReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The Service in front of the webhook server."""
 
+    namespace: str = SYSTEM_NAMESPACE
+    """Default `sharding-system`."""
+    name: str = "sharder"
+    """Default `sharder`."""
+    path: str = ""
+    """Prefix of the ring's own path; default none."""
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 443
+    """Default 443."""
+
+
+class WebhookClientConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How the API server reaches the webhook: by `service`, or by `url` alone."""
+
+    service: ServiceReference = ServiceReference()
     url: str = ""
-    service_namespace: str = ""
-    service_name: str = ""
-    service_path: str = ""
-    service_port: int = 443
+    """https URL for an API server that cannot reach Services; the ring's path is appended."""
     ca_bundle: str = ""
-    """Base64 PEM; empty if another client injects the bundle."""
+    """PEM certificates in base64; default: the sharder's own CA in mode `SelfManaged`."""
+
+
+class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The fields that the sharder writes into the MutatingWebhookConfigurations."""
+
+    annotations: dict[str, str] = {}
+    """Annotations of every webhook configuration; default none."""
+    client_config: WebhookClientConfig = WebhookClientConfig()
+    namespace_selector: LabelSelector = DEFAULT_NAMESPACES
+    """For rings without a selector; default all namespaces but kube-system and sharding-system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
     """The common parts of all rings' webhook configurations."""
 
-    endpoint: Endpoint
-    default_namespaces: LabelSelector
+    config: WebhookConfig
+    """With the caBundle to write; empty if another client injects the bundle."""
     excluded: frozenset[str]
     """Namespaces for which the webhook is never called, even if a ring selects them."""
     sharders: frozenset[str]
-    annotations: dict[str, str] = field(default_factory=dict)
     token: str = field(default="", repr=False)
     """Part of the path, so that the webhook recognizes the API server; empty: no token."""
 
@@ -64,7 +85,7 @@ def configuration_of(
         "metadata": {
             "name": webhook_configuration(ring.name),
             "labels": {APP_LABEL[0]: APP_LABEL[1], RING_LABEL: ring.name},
-            "annotations": registration.annotations,
+            "annotations": registration.config.annotations,
             "ownerReferences": [_owner(ring)],
         },
         "webhooks": [_webhook(ring, registration, each) for each in webhooks if each.rules],
@@ -82,13 +103,13 @@ def validation_of(registration: Registration) -> Json:
         "metadata": {
             "name": VALIDATION_NAME,
             "labels": {APP_LABEL[0]: APP_LABEL[1]},
-            "annotations": registration.annotations,
+            "annotations": registration.config.annotations,
         },
         "webhooks": [
             {
                 "name": VALIDATION_NAME,
                 "admissionReviewVersions": ["v1"],
-                "clientConfig": client_config(registration.endpoint, VALIDATION_PATH),
+                "clientConfig": client_config(registration.config.client_config, VALIDATION_PATH),
                 "failurePolicy": "Ignore",
                 "matchPolicy": "Equivalent",
                 "rules": [
@@ -108,12 +129,12 @@ def validation_of(registration: Registration) -> Json:
 
 
 def _webhook(ring: ControllerRing, registration: Registration, webhook: Webhook) -> Json:
-    namespaces = in_scope(ring, registration.default_namespaces, registration.excluded)
+    namespaces = in_scope(ring, registration.config.namespace_selector, registration.excluded)
     return {
         "name": webhook.name,
         "admissionReviewVersions": ["v1"],
         "clientConfig": client_config(
-            registration.endpoint, webhook_path(ring.name, registration.token)
+            registration.config.client_config, webhook_path(ring.name, registration.token)
         ),
         "failurePolicy": "Ignore",
         "matchConditions": [
@@ -142,15 +163,10 @@ def _owner(ring: ControllerRing) -> Json:
     }
 
 
-def client_config(endpoint: Endpoint, path: str) -> Json:
+def client_config(client: WebhookClientConfig, path: str) -> Json:
     """Return how the API server calls the webhook at `path`."""
-    bundle: dict[str, Json] = {"caBundle": endpoint.ca_bundle} if endpoint.ca_bundle else {}
-    if endpoint.url:
-        return {"url": endpoint.url.rstrip("/") + path, **bundle}
-    service: Json = {
-        "namespace": endpoint.service_namespace,
-        "name": endpoint.service_name,
-        "path": endpoint.service_path.rstrip("/") + path,
-        "port": endpoint.service_port,
-    }
-    return {"service": service, **bundle}
+    bundle: dict[str, Json] = {"caBundle": client.ca_bundle} if client.ca_bundle else {}
+    if client.url:
+        return {"url": client.url.rstrip("/") + path, **bundle}
+    service: dict[str, Json] = msgspec.to_builtins(client.service)
+    return {"service": {**service, "path": client.service.path.rstrip("/") + path}, **bundle}

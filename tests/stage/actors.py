@@ -18,7 +18,7 @@ from sharder.core.errors import SharderError
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import GroupResource, ObjectRef, RingName, owner_label
 from sharder.core.rebalance.packed import computed
-from sharder.core.webhook_configuration import Endpoint, Registration
+from sharder.core.webhook_configuration import Registration, WebhookClientConfig, WebhookConfig
 from sharder.metrics.registry import Metrics
 from sharder.runtime.child_process import ChildFailed
 from sharder.sdk import Request, Shard
@@ -244,8 +244,7 @@ class ReplicaActor(Actor):
 
     def _registration(self) -> Registration:
         return Registration(
-            endpoint=Endpoint(url=f"https://{HOST}"),
-            default_namespaces=Settings().webhook.config.namespace_selector,
+            config=WebhookConfig(client_config=WebhookClientConfig(url=f"https://{HOST}")),
             excluded=EXCLUDED,
             sharders=frozenset({SHARDER}),
             token=TOKEN,

@@ -16,6 +16,7 @@ from sharder.config.settings import (
     Settings,
     certificate_mode,
 )
+from sharder.core import webhook_configuration
 from sharder.core.api.meta import LabelSelector
 from sharder.core.errors import ConfigError
 
@@ -173,7 +174,7 @@ def test_certificates_are_our_own_unless_another_client_provides_them(
 
 
 def test_every_field_is_explained() -> None:
-    sources = [inspect.getsource(module) for module in (config_settings,)]
+    sources = [inspect.getsource(module) for module in (config_settings, webhook_configuration)]
     nodes = [node for source in sources for node in ast.parse(source).body]
     groups = [node for node in nodes if isinstance(node, ast.ClassDef) and node.keywords]
     names = {group.name for group in groups}

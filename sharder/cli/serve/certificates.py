@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from sharder.config.settings import CertificateMode, Settings, WebhookServer, certificate_mode
 from sharder.controllers.certificates import POLL_SECONDS, Certificates
 from sharder.core.errors import ConfigError
 from sharder.core.names import EXCLUDED_NAMESPACE, ObjectRef
-from sharder.core.webhook_configuration import Endpoint, Registration
+from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client
 from sharder.kube.typed_stores import secrets
 from sharder.runtime.clock import Clock
@@ -170,19 +172,11 @@ class Trust:
         """Return the fields that all webhook configurations have in common."""
         config = settings.webhook.config
         client = config.client_config
+        client = replace(client, ca_bundle=client.ca_bundle or self._ca_bundle)
         return Registration(
-            endpoint=Endpoint(
-                url=client.url,
-                service_namespace=client.service.namespace,
-                service_name=client.service.name,
-                service_path=client.service.path,
-                service_port=client.service.port,
-                ca_bundle=client.ca_bundle or self._ca_bundle,
-            ),
-            default_namespaces=config.namespace_selector,
+            config=replace(config, client_config=client),
             excluded=excluded,
             sharders=sharders,
-            annotations=config.annotations,
             token=self._token,
         )
 

@@ -8,9 +8,9 @@ from typing import TypedDict
 import pytest
 from msgspec import structs
 
-from sharder.core.api.meta import NAME_LABEL, Json, LabelSelector, Requirement
+from sharder.core.api.meta import NAME_LABEL, Json, LabelSelector
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
-from sharder.core.webhook_configuration import Endpoint, Registration, configuration_of
+from sharder.core.webhook_configuration import Registration, WebhookConfig, configuration_of
 from tests.support.values import OWNER, ring
 
 
@@ -28,19 +28,11 @@ def not_in(*names: str) -> Json:
     return {"key": NAME_LABEL, "operator": "NotIn", "values": [*names]}
 
 
-SERVICE = Endpoint(service_namespace="sharding-system", service_name="webhook", ca_bundle="Q0E=")
-DEFAULT = LabelSelector(
-    match_expressions=(
-        Requirement(key="kubernetes.io/metadata.name", operator="NotIn", values=("kube-system",)),
-    )
-)
 BLUE = {"team": "blue"}
 REGISTRATION = Registration(
-    endpoint=SERVICE,
-    default_namespaces=DEFAULT,
+    config=WebhookConfig(annotations={"cert-manager.io/inject-ca-from": "a/b"}),
     excluded=frozenset({"kube-system", "own"}),
     sharders=frozenset({"system:serviceaccount:sharding-system:sharder"}),
-    annotations={"cert-manager.io/inject-ca-from": "a/b"},
 )
 
 
@@ -114,7 +106,7 @@ def test_no_webhook_keeps_a_request_from_passing() -> None:
 @pytest.mark.parametrize(
     ("own", "sent"),
     [
-        (None, {"matchExpressions": [not_in("kube-system"), not_in("own")]}),
+        (None, {"matchExpressions": [not_in("kube-system", "sharding-system"), not_in("own")]}),
         (LabelSelector(match_labels=BLUE),
          {"matchLabels": BLUE, "matchExpressions": [not_in("kube-system", "own")]}),
         (LabelSelector(match_labels={NAME_LABEL: "shop"}), {"matchLabels": {NAME_LABEL: "shop"}}),
