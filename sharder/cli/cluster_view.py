@@ -27,6 +27,7 @@ from sharder.core.preview.observe import (
 from sharder.core.preview.what_if import AS_IT_IS, WhatIf
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.core.status.conditions import READY, UNKNOWN, condition_of
 from sharder.core.texts import plain
 from sharder.core.validation import refusals
 
@@ -145,14 +146,14 @@ async def _row(cluster: Cluster, snapshot: RingSnapshot) -> RingRow:
             counts.update(_totals(await count(cluster, snapshot)))
     except ApiError as error:
         problem = "; ".join(filter(None, (str(error), problem)))
-    ready = (c.status for c in snapshot.ring.status.conditions if c.type == "Ready")
+    ready = condition_of(snapshot.ring.status, READY)
     return RingRow(
         name=snapshot.name,
         strategy=snapshot.ring.spec.placement.strategy,
         resources=tuple(sorted(map(str, snapshot.roles))),
         shards=len(snapshot.members.validity.valid),
         available_shards=len(snapshot.members.available),
-        ready=next(ready, "Unknown"),
+        ready=UNKNOWN if ready is None else ready.status,
         paused=snapshot.ring.spec.movement.paused,
         problem=problem,
         **counts,

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
-from msgspec.structs import replace
-
 from sharder.cli.cluster import Cluster
 from sharder.cli.cluster_view import View, objects_of, view_of
 from sharder.cli.lookup import find
@@ -18,7 +16,7 @@ from sharder.core.leases.membership import Standing
 from sharder.core.movement.desired import choose, demand_of
 from sharder.core.movement.step import Action
 from sharder.core.names import ObjectRef, ShardName, pin_label
-from sharder.core.preview.observe import states_of
+from sharder.core.preview.observe import Since, states_of
 from sharder.core.preview.plan import PlanReport, plan_ring, report
 from sharder.core.preview.state import Planned, advice
 from sharder.core.preview.what_if import AS_IT_IS, WhatIf
@@ -58,8 +56,7 @@ async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> E
     planned = next(planned for planned in plan.objects if planned.obj is obj)
     # An object without a key waits for no shard.
     since = None if planned.key is None else state_and_since(snapshot, obj)[1]
-    explained = _explained(cluster, view, served, planned)
-    return explained if since is None else replace(explained, since=since.time, bound=since.bound)
+    return _explained(cluster, view, served, planned, since)
 
 
 async def plan(cluster: Cluster, *, name: str, what_if: WhatIf = AS_IT_IS) -> PlanReport:
@@ -110,6 +107,7 @@ def _explained(
     view: View,
     resource: Resource,
     planned: Planned,
+    since: Since | None,
 ) -> Explanation:
     snapshot, obj = view.snapshot, planned.obj
     states = states_of(snapshot.members, view.leases, cluster.now)
@@ -129,8 +127,8 @@ def _explained(
         owner=owner,
         owner_state=None if owner is None else states.get(owner),
         draining=snapshot.is_draining(obj),
-        since=None,
-        bound=None,
+        since=since and since.time,
+        bound=since and since.bound,
         wanted=wanted if in_scope else None,
         action=planned.action if in_scope else Action.NONE,
         to=planned.to,

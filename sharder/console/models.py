@@ -25,15 +25,6 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One JSON object, with names as in Kubernetes; unknown values are null."""
 
 
-class Shard(ShardFacts, frozen=True, kw_only=True, rename="camel"):
-    """One shard of a ring, with what only the page shows."""
-
-    capacity: int | None = None
-    """The most objects that the shard can have; null without a ceiling."""
-    zone: str = ""
-    pool: str = ""
-
-
 class Flow(Model, frozen=True, kw_only=True):
     """Objects that moved; the source is null for objects that had no owner."""
 
@@ -70,7 +61,7 @@ class Ring(Model, frozen=True, kw_only=True):
     paused: bool = False
     unassigned_since: datetime | None = None
     draining_since: datetime | None = None
-    shard_list: tuple[Shard, ...] = ()
+    shard_list: tuple[ShardFacts, ...] = ()
     """Shards that are gone or in trouble first, then the fullest; at most 200."""
     shard_list_truncated: bool = False
     faults: tuple[Finding, ...] = ()

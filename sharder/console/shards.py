@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from msgspec.structs import replace
+
 from sharder.console.memory import Memory
-from sharder.console.models import Shard
 from sharder.core.api.lease import parse_time
+from sharder.core.diagnosis.shards import ShardFacts, shards_of
 from sharder.core.leases.register import Membership
-from sharder.core.leases.shard import Shard as MemberShard
+from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import stats_of
@@ -89,35 +91,28 @@ class Shards:
             return None
         return parse_time(self._snapshot.ring.status.oldest_unassigned_since)
 
-    def listed(self) -> Iterator[Shard]:
+    def listed(self) -> Iterator[ShardFacts]:
         """Yield the shards, troubled ones first, then the fullest; at most `MAX_SHARDS`."""
-        drains = self._drains_by_shard()
+        snapshot, drains = self._snapshot, self._drains_by_shard()
 
         def order(name: ShardName) -> tuple[int, int, str]:
             return _TROUBLED_FIRST.index(self.phases[name]), -(self.of(name) or 0), name
 
-        for name in sorted(self.phases, key=order)[:MAX_SHARDS]:
-            is_known = self._backlogs and not self.phases[name].is_gone
+        names = sorted(self.phases, key=order)[:MAX_SHARDS]
+        for facts in shards_of(snapshot.members, {name: self.phases[name] for name in names}):
+            name = facts.name
+            is_known = self._backlogs and not facts.phase.is_gone
             count, since = drains.get(name, (0, None)) if is_known else (None, None)
-            yield self._shard(name, count, since)
-
-    def _shard(self, name: ShardName, draining: int | None, since: datetime | None) -> Shard:
-        members, phase = self._snapshot.members, self.phases[name]
-        member = members.shards.get(name) or MemberShard(name=name)
-        return Shard(
-            name=name,
-            namespace=members.namespaces.get(name, ""),
-            phase=phase,
-            objects=self.of(name),
-            capacity=self._snapshot.placer.layout.declared_by(member),
-            draining=draining,
-            draining_since=since,
-            silent_since=self._silent_since(name) if phase is ShardPhase.LATE else None,
-            zone=member.zone,
-            pool=member.pool,
-            cordoned=member.cordoned,
-            evacuating=member.evacuating,
-        )
+            yield replace(
+                facts,
+                objects=self.of(name),
+                capacity=snapshot.placer.layout.declared_by(
+                    snapshot.members.shards.get(name) or Shard(name=name)
+                ),
+                draining=count,
+                draining_since=since,
+                silent_since=self._silent_since(name) if facts.silent_since else None,
+            )
 
     def _silent_since(self, name: ShardName) -> datetime | None:
         lease = self._leases.get(name)

@@ -9,7 +9,7 @@ other problem is a warning in the answer to the write (docs/reference.md, "Refus
 import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from itertools import chain, islice
 from typing import Final
 
@@ -45,26 +45,22 @@ MAX_VALUE_CHARACTERS: Final = 100
 """Maximum characters of a value in a refusal; a longer value is truncated."""
 
 
-class Fault(Enum):
-    """What is wrong with a value, as a constant for programs and in words for people.
+class Fault(StrEnum):
+    """What is wrong with a value: the words between the field and the value.
 
     Source: apimachinery v0.36.3, `util/validation/field.ErrorType`.
     """
 
-    DUPLICATE = ("FieldValueDuplicate", "Duplicate value")
-    FORBIDDEN = ("FieldValueForbidden", "Forbidden")
-    INVALID = ("FieldValueInvalid", "Invalid value")
-    UNSUPPORTED = ("FieldValueNotSupported", "Unsupported value")
+    DUPLICATE = "Duplicate value"
+    FORBIDDEN = "Forbidden"
+    INVALID = "Invalid value"
+    UNSUPPORTED = "Unsupported value"
 
     @property
     def cause(self) -> str:
         """The type of the cause in a metav1.Status."""
-        return self.value[0]
-
-    @property
-    def words(self) -> str:
-        """The words between the field and the value."""
-        return self.value[1]
+        is_support = self is Fault.UNSUPPORTED
+        return f"FieldValue{'NotSupported' if is_support else self.name.capitalize()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +83,11 @@ class Refusal:
     def message(self) -> str:
         """Everything except the field."""
         if self.fault is Fault.FORBIDDEN:
-            return f"{self.fault.words}: {self.advice}"
+            return f"{self.fault}: {self.advice}"
         value = json.dumps(self.value, ensure_ascii=False)
         if len(value) > MAX_VALUE_CHARACTERS:
             value = value[:MAX_VALUE_CHARACTERS] + "..."
-        return f"{self.fault.words}: {value}: {self.advice}"
+        return f"{self.fault}: {value}: {self.advice}"
 
 
 def refusals(ring: ControllerRing, custom: Collection[str]) -> tuple[Refusal, ...]:
@@ -118,16 +114,12 @@ def refusals(ring: ControllerRing, custom: Collection[str]) -> tuple[Refusal, ..
 def _excluded(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:
     for index, main in enumerate(resources):
         field = f"spec.resources[{index}]"
-        yield from _resource(field, main.id)
-        for place, child in enumerate(main.controlled_resources):
-            yield from _resource(f"{field}.controlledResources[{place}]", child.id)
-
-
-def _resource(field: str, resource: GroupResource) -> Iterator[Refusal]:
-    reason = reason_against(resource)
-    if reason is not None:
-        advice = f"{resource} are never sharded, because {reason}: remove it"
-        yield Refusal(field, Fault.FORBIDDEN, advice)
+        children = enumerate(main.controlled_resources)
+        below = ((f"{field}.controlledResources[{n}]", child.id) for n, child in children)
+        for path, resource in ((field, main.id), *below):
+            if (reason := reason_against(resource)) is not None:
+                advice = f"{resource} are never sharded, because {reason}: remove it"
+                yield Refusal(path, Fault.FORBIDDEN, advice)
 
 
 def _duplicates(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:

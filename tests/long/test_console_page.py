@@ -9,8 +9,9 @@ from typing import Final
 import msgspec
 import pytest
 
-from sharder.console.models import Flow, Health, Look, Replica, Ring, RingHealth, Rings, Shard
+from sharder.console.models import Flow, Health, Look, Replica, Ring, RingHealth, Rings
 from sharder.core.diagnosis.finding import Finding, Level
+from sharder.core.diagnosis.shards import ShardFacts
 from sharder.core.names import ShardName
 from sharder.core.status.phases import ShardPhase
 from tests.support.chromium import Page, browsing
@@ -29,7 +30,7 @@ HEALTHY: Final = Ring(
     objects=300,
     unassigned=0,
     shard_list=tuple(
-        Shard(name=ShardName(f"p{n}"), phase=ShardPhase.READY, objects=100) for n in range(3)
+        ShardFacts(name=ShardName(f"p{n}"), phase=ShardPhase.READY, objects=100) for n in range(3)
     ),
 )
 TROUBLED: Final = msgspec.structs.replace(

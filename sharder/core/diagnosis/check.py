@@ -43,7 +43,7 @@ def about_ring(ring: ControllerRing, members: Members | None, now: datetime) -> 
     facts = RingFacts(
         ring=ring,
         members=members,
-        shards=() if members is None else tuple(shards_of(members, phases)),
+        shards=() if members is None else tuple(shards_of(members, dict(sorted(phases.items())))),
         objects=status.objects,
         draining=status.draining,
         draining_since=parse_time(status.oldest_drain_since) if status.draining else None,

@@ -11,7 +11,7 @@ from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.ring import ControllerRing
 from sharder.core.diagnosis.finding import Finding, fail, ok, warn
 from sharder.core.leases.membership import Members, ring_of
-from sharder.core.leases.shard import shard_of
+from sharder.core.leases.shard import Shard, shard_of
 from sharder.core.leases.state import is_held
 from sharder.core.names import RING_LABEL, RingName, ShardName
 from sharder.core.status.phases import ShardPhase, leases_of
@@ -40,23 +40,29 @@ class ShardFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """When the oldest open drain was first seen."""
     silent_since: datetime | None = None
     """When the shard last renewed its Lease; null unless it is late."""
+    capacity: int | None = None
+    """The most objects that the shard can have; null without a ceiling, or if nobody asks."""
+    zone: str = ""
+    pool: str = ""
     cordoned: bool = False
     evacuating: bool = False
 
 
 def shards_of(members: Members, phases: Mapping[ShardName, ShardPhase]) -> Iterator[ShardFacts]:
-    """Yield the facts that the Leases alone show; `phases` has the shards to list."""
+    """Yield the facts that the Leases alone show; `phases` has the shards in their order."""
     leases = leases_of(members)
-    for name, phase in sorted(phases.items()):
-        shard, lease = members.shards.get(name), leases.get(name)
+    for name, phase in phases.items():
+        shard, lease = members.shards.get(name) or Shard(name=name), leases.get(name)
         is_late = lease is not None and phase is ShardPhase.LATE
         yield ShardFacts(
             name=name,
             phase=phase,
             namespace=members.namespaces.get(name, ""),
             silent_since=parse_time(lease.spec.renew_time) if lease and is_late else None,
-            cordoned=shard is not None and shard.cordoned,
-            evacuating=shard is not None and shard.evacuating,
+            zone=shard.zone,
+            pool=shard.pool,
+            cordoned=shard.cordoned,
+            evacuating=shard.evacuating,
         )
 
 

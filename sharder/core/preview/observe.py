@@ -28,6 +28,7 @@ from sharder.core.leases.register import Membership
 from sharder.core.leases.ring_leases import UNKNOWN_SILENCE
 from sharder.core.names import EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.core.status.conditions import FALSE, READY, condition_of
 from sharder.core.status.phases import ShardPhase, phase_of
 from sharder.core.texts import counted
 
@@ -53,10 +54,8 @@ def selected_namespaces(
 
 def not_ready(ring: ControllerRing) -> str | None:
     """Return why the ring is not ready, by its condition Ready; None if that is not False."""
-    ready = next((it for it in ring.status.conditions if it.type == "Ready"), None)
-    if ready is None or ready.status != "False":
-        return None
-    return ready.message or ready.reason
+    ready = condition_of(ring.status, READY)
+    return ready.message or ready.reason if ready and ready.status == FALSE else None
 
 
 def state_in(members: Members, lease: Lease, now: datetime) -> ShardPhase:

@@ -136,8 +136,11 @@ class DesiredCondition:
     """True, False or Unknown; empty if it does not apply to the ring and is removed."""
     reason: str = ""
     message: str = ""
-    counted: bool = False
-    """Whether it follows from counts alone, so it might change again within seconds."""
+
+    @property
+    def counted(self) -> bool:
+        """Whether it follows from counts alone, so it might change again within seconds."""
+        return self.reason in {OWNED, UNOWNED, APART, SUFFICIENT, INSUFFICIENT}
 
     def is_met_by(self, known: Condition | None) -> bool:
         """Return whether `known` has the same status and reason."""
@@ -243,7 +246,6 @@ def covered(
             FALSE,
             UNOWNED,
             message if overdue is None else f"{message}; {_late(overdue)}",
-            counted=True,
         )
     if overdue is not None:
         return DesiredCondition(COVERED, FALSE, OVERDUE, _late(overdue))
@@ -253,11 +255,11 @@ def covered(
             f"{counted(apart.count, 'controlled object')} {'is' if is_one else 'are'} not on the "
             f"shard of the parent{_such_as(apart.count, apart.first)}; see the object's Events"
         )
-        return DesiredCondition(COVERED, FALSE, APART, message, counted=True)
+        return DesiredCondition(COVERED, FALSE, APART, message)
     if stats is None:
         return None
     message = "every object has an available owner"
-    return DesiredCondition(COVERED, TRUE, OWNED, message, counted=True)
+    return DesiredCondition(COVERED, TRUE, OWNED, message)
 
 
 def exhausted(stats: ObjectStats | None, *, available: int) -> DesiredCondition | None:
@@ -273,10 +275,10 @@ def exhausted(stats: ObjectStats | None, *, available: int) -> DesiredCondition 
         return None
     if not stats.unassigned or stats.has_room:
         message = "no object waits for room on a shard"
-        return DesiredCondition(EXHAUSTED, FALSE, SUFFICIENT, message, counted=True)
+        return DesiredCondition(EXHAUSTED, FALSE, SUFFICIENT, message)
     many = counted(stats.unassigned, "object")
     return DesiredCondition(
-        EXHAUSTED, TRUE, INSUFFICIENT, f"{many} cannot be assigned: {AT_CAPACITY}", counted=True
+        EXHAUSTED, TRUE, INSUFFICIENT, f"{many} cannot be assigned: {AT_CAPACITY}"
     )
 
 

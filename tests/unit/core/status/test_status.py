@@ -56,7 +56,7 @@ def shard(name: str, objects: int) -> ShardStatus:
 
 
 def full(message: str, status: str = "True") -> DesiredCondition:
-    return DesiredCondition("CapacityExhausted", status, "Why", message, counted=True)
+    return DesiredCondition("CapacityExhausted", status, "InsufficientCapacity", message)
 
 
 def test_the_transition_time_changes_when_the_condition_flips_and_only_then() -> None:
@@ -116,8 +116,8 @@ def test_a_number_in_a_message_is_not_urgent_but_what_the_condition_says_is() ->
 # How fast it follows
 
 
-OWNED = DesiredCondition("Covered", "True", "AllOwned", counted=True)
-UNASSIGNED = DesiredCondition("Covered", "False", "ObjectsUnassigned", counted=True)
+OWNED = DesiredCondition("Covered", "True", "AllOwned")
+UNASSIGNED = DesiredCondition("Covered", "False", "ObjectsUnassigned")
 KNOWN_OWNED = Condition(type="Covered", status="True", reason="AllOwned")
 
 
