@@ -17,7 +17,7 @@ POD_UID, else the uid in the service account's token                the shard's 
 import os
 import socket
 from base64 import urlsafe_b64decode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from math import inf
@@ -47,8 +47,18 @@ from sharder.core.texts import address_of, parse_time
 _ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """The file with a pod's namespace."""
 
-_ON_LEASE: Final = ("region", "zone", "hostname", "revision", "pool", "capacity", "weight")
-"""What a shard says about itself on its Lease, each in a variable of its own."""
+_LABELS: Final = {
+    "region": REGION_LABEL,
+    "zone": ZONE_LABEL,
+    "hostname": HOSTNAME_LABEL,
+    "revision": REVISION_LABEL,
+}
+_ANNOTATIONS: Final = {
+    "pool": POOL_ANNOTATION,
+    "capacity": CAPACITY_ANNOTATION,
+    "weight": WEIGHT_ANNOTATION,
+}
+"""What a shard says about itself on its Lease, each from a field of `Settings`."""
 
 _ACCOUNT_TOKEN: Final = _ACCOUNT_NAMESPACE.with_name("token")
 """The file with the token of a pod's service account."""
@@ -102,23 +112,14 @@ class Settings:
 
     def lease_labels(self, ring: RingName) -> dict[str, str]:
         """Return the labels of the shard's Lease."""
-        labels = {
-            RING_LABEL: str(ring),
-            REGION_LABEL: self.region,
-            ZONE_LABEL: self.zone,
-            HOSTNAME_LABEL: self.hostname,
-            REVISION_LABEL: self.revision,
-        }
-        return {key: value for key, value in labels.items() if value}
+        return ({RING_LABEL: str(ring)} if ring else {}) | self._on_lease(_LABELS)
 
     def lease_annotations(self) -> dict[str, str]:
         """Return the annotations of the shard's Lease."""
-        annotations = {
-            POOL_ANNOTATION: self.pool,
-            CAPACITY_ANNOTATION: self.capacity,
-            WEIGHT_ANNOTATION: self.weight,
-        }
-        return {key: value for key, value in annotations.items() if value}
+        return self._on_lease(_ANNOTATIONS)
+
+    def _on_lease(self, keys: Mapping[str, str]) -> dict[str, str]:
+        return {key: value for field, key in keys.items() if (value := getattr(self, field))}
 
     def check(self, ring: str) -> None:
         """Raise unless a shard of `ring` can run with these settings.
@@ -204,65 +205,52 @@ def settings_from(
     Raises:
         ConfigError: variables are malformed; the message names all of them.
     """
-    given = _Variables(environment)
-    try:
-        lease = LeaseTiming(
-            lease_duration=given.whole_seconds("SHARD_LEASE_DURATION", 15),
-            renew_deadline=given.time("SHARD_RENEW_DEADLINE", 10).total_seconds(),
-            retry_period=given.time("SHARD_RETRY_PERIOD", 2).total_seconds(),
-        )
-    except ValueError as error:
-        given.problems.append(str(error))
-        lease = LeaseTiming()
-    settings = Settings(
-        name=given.text("SHARD_NAME", "POD_NAME") or host.lower(),
-        namespace=given.text("SHARD_NAMESPACE", "POD_NAMESPACE") or namespace,
-        lease=lease,
-        workers=given.number("SHARD_WORKERS", 10),
-        drain_grace=given.time("SHARD_DRAIN_GRACE", 10),
-        stop_grace=given.time("SHARD_STOP_GRACE", 20),
-        drain_on_stop=given.time("SHARD_DRAIN_ON_STOP", 0),
-        **{name: given.text(f"SHARD_{name.upper()}") for name in _ON_LEASE},
-        pod_uid=given.text("POD_UID") or pod_uid,
-        http_address=given.text("SHARD_HTTP_ADDRESS") or "0",
-        kubeconfig=given.text("KUBECONFIG"),
-    )
-    if given.problems:
-        raise ConfigError("; ".join(given.problems))
-    return settings
-
-
-class _Variables:
-    """Environment variables, and the problems in them."""
-
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._environment = environment
-        self.problems: list[str] = []
-
-    def text(self, *names: str) -> str:
-        """Return the first variable that is not empty, or an empty text."""
-        return next((self._environment[n] for n in names if self._environment.get(n)), "")
-
-    def number(self, name: str, default: int) -> int:
-        """Return the variable as a whole number; a malformed value adds a problem."""
-        text = self.text(name)
+    given = dict[str, object]()
+    problems = list[str]()
+    for name, parse in _PARSERS.items():
+        variable = f"SHARD_{name.upper()}"
         try:
-            return int(text) if text else default
-        except ValueError:
-            self.problems.append(f"{name}={text!r} is not a whole number")
-            return default
-
-    def time(self, name: str, default: int) -> timedelta:
-        """Return the variable, or `default` seconds; a malformed value adds a problem."""
-        try:
-            return parse_time(self.text(name) or str(default))
+            given |= {name: parse(text)} if (text := environment.get(variable)) else {}
         except ValueError as error:
-            self.problems.append(f"{name}: {error}, nor a number of seconds")
-            return timedelta(seconds=default)
+            problems.append(f"{variable}: {error}")
+    if problems:
+        raise ConfigError("; ".join(problems))
 
-    def whole_seconds(self, name: str, default: int) -> int:
-        """Return the variable in whole seconds; a fraction adds a problem."""
-        seconds, fraction = divmod(self.time(name, default), timedelta(seconds=1))
-        if fraction:
-            self.problems.append(f"{name}={self.text(name)!r} is not a whole number of seconds")
-        return seconds
+    def first(*names: str, default: str) -> str:
+        return next(filter(None, map(environment.get, names)), default)
+
+    named = {
+        "name": first("SHARD_NAME", "POD_NAME", default=host.lower()),
+        "namespace": first("SHARD_NAMESPACE", "POD_NAMESPACE", default=namespace),
+        "pod_uid": first("POD_UID", default=pod_uid),
+        "kubeconfig": first("KUBECONFIG", default=""),
+    }
+    try:
+        return msgspec.convert({**given, **named, "lease": given}, Settings)
+    except msgspec.ValidationError as error:  # of the times of the Lease
+        raise ConfigError(str(error)) from error
+
+
+def _seconds(text: str) -> float:
+    return parse_time(text).total_seconds()
+
+
+def _whole_seconds(text: str) -> int:
+    seconds = _seconds(text)
+    if not seconds.is_integer():
+        raise ValueError(f"{text!r} is not a whole number of seconds")
+    return int(seconds)
+
+
+_PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
+    "lease_duration": _whole_seconds,
+    "renew_deadline": _seconds,
+    "retry_period": _seconds,
+    "workers": int,
+    "drain_grace": parse_time,
+    "stop_grace": parse_time,
+    "drain_on_stop": parse_time,
+    "http_address": str,
+    **dict.fromkeys((*_LABELS, *_ANNOTATIONS), str),
+}
+"""How the variable `SHARD_…` of each field of `Settings` and `LeaseTiming` is read."""

@@ -139,7 +139,7 @@ def test_all_malformed_variables_are_named_together() -> None:
     parts = (
         "SHARD_WORKERS",
         "SHARD_DRAIN_GRACE: 'inf'",
-        "='1500ms' is not a whole",
+        ": '1500ms' is not a whole",
         "SHARD_DRAIN_ON_STOP: '2 min",
     )
     assert all(part in message for part in parts)
