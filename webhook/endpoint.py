@@ -8,13 +8,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from sharder.core.admission.answers import Decision
 from sharder.core.admission.rules import Review, decide, withhold
 from sharder.core.errors import InvalidObject
-from sharder.core.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
+from sharder.core.names import WEBHOOK_PATH_PREFIX, RingName
 from sharder.core.ring.snapshot import RingSnapshot
+from sharder.metrics.collectors import Metrics
 from webhook import review
 from webhook.messages import MAX_STRANGER_BYTES, Answer, Body, Reply, Route, refusal
 from webhook.review import Reviewed
@@ -34,22 +34,6 @@ _FAILED = Decision(
 )
 
 
-class Observer(Protocol):
-    """Counts the answers of the webhook."""
-
-    def answered(self, ring: RingName, outcome: str, seconds: float) -> None:
-        """Count an answer; `outcome` is one of a few fixed words, `ring` can be empty."""
-        ...
-
-    def assigned(self, ring: RingName, resource: GroupResource) -> None:
-        """Count an object that got its owner by its request."""
-        ...
-
-    def handed_over(self, ring: RingName) -> None:
-        """Count an object whose acknowledgement gave it its new owner."""
-        ...
-
-
 class AdmissionEndpoint:
     """Answers the API server; it never rejects a user's request."""
 
@@ -59,7 +43,7 @@ class AdmissionEndpoint:
         rings: Callable[[RingName], RingSnapshot | None],
         sharders: Callable[[], frozenset[str]],
         is_stale: Callable[[], bool],
-        observer: Observer,
+        metrics: Metrics,
         trusts: Callable[[str], bool] = lambda _: False,
         max_request_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
@@ -69,7 +53,7 @@ class AdmissionEndpoint:
             rings: Returns a ring's current snapshot, None if there is no such ring.
             sharders: User names of the sharder itself.
             is_stale: Whether the cache of the shards is too old to assign objects.
-            observer: Gets every answer after it was sent.
+            metrics: Counts every answer after it was sent.
             trusts: Returns whether this is the token that only the API server knows; requests
                 without it are answered, but change nothing.
             max_request_bytes: Limit of a body; larger ones get 413.  Without the token it is
@@ -78,10 +62,13 @@ class AdmissionEndpoint:
         self._rings = rings
         self._sharders = sharders
         self._is_stale = is_stale
-        self._observer = observer
+        self._counts = metrics.counts
+        self._handover = metrics.times["handover_seconds"]
+        self._answers = metrics.counts["admission_answers_total"]
+        self._seconds = metrics.times["admission_duration_seconds"]
         self._trusts = trusts
         self._max = max_request_bytes
-        self._not_answered = partial(observer.answered, NO_RING)
+        self._not_answered = partial(self._answered, NO_RING)
         self._slow = asyncio.Lock()
 
     def route(self, path: str) -> Route:
@@ -116,7 +103,7 @@ class AdmissionEndpoint:
 
     def _malformed(self, error: InvalidObject) -> Answer:
         reason = f"not an AdmissionReview: {error}"
-        return refusal(400, reason, partial(self._observer.answered, NO_RING, "malformed"))
+        return refusal(400, reason, partial(self._answered, NO_RING, "malformed"))
 
     def _answer(self, name: RingName, request: Reviewed, *, trusted: bool) -> Answer:
         try:
@@ -131,9 +118,13 @@ class AdmissionEndpoint:
                 "admission failed, request allowed: report this bug", extra={"ring": name}
             )
             failed = review.encode(request.uid, _FAILED)
-            return Answer(200, failed, partial(self._observer.answered, NO_RING, _FAILED.outcome))
+            return Answer(200, failed, partial(self._answered, NO_RING, _FAILED.outcome))
         ring = NO_RING if snapshot is None else name
-        return Answer(200, content, partial(self._observer.answered, ring, decision.outcome))
+        return Answer(200, content, partial(self._answered, ring, decision.outcome))
+
+    def _answered(self, ring: RingName, outcome: str, seconds: float) -> None:
+        self._answers.add(ring, outcome)
+        self._seconds.observe(seconds, ring, outcome)
 
     def _note(
         self, snapshot: RingSnapshot, judged: Review, decision: Decision, *, trusted: bool
@@ -144,9 +135,9 @@ class AdmissionEndpoint:
         if trusted and tally is not None and place is not None and snapshot.selects(judged.obj):
             tally.assume(place, brief=True)
         if decision.assigned is not None:
-            self._observer.assigned(snapshot.name, judged.resource)
+            self._counts["assignments_total"].add(snapshot.name, *judged.resource)
             if old is not None and snapshot.is_draining(old):
-                self._observer.handed_over(snapshot.name)
+                self._handover.observe(0.0, snapshot.name, "drained")
 
     def _decide(
         self, name: RingName, snapshot: RingSnapshot | None, request: Reviewed

@@ -26,7 +26,7 @@ from sharder.core.api.ring import StrategyName
 from sharder.core.names import RingName
 from sharder.core.placement.counting.tally import LIVES
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.metrics.registry import Metrics
+from sharder.metrics.registry import service_metrics
 from webhook.app import webhook_app
 from webhook.endpoint import MAX_REQUEST_BYTES, AdmissionEndpoint
 from webhook.ring_validation import RingValidation
@@ -106,7 +106,7 @@ async def serve(sizes: Sequence[int]) -> None:
             rings=rings.get,
             sharders=lambda: frozenset({"sharder"}),
             is_stale=lambda: False,
-            observer=Metrics(CollectorRegistry(), version=""),
+            metrics=service_metrics(CollectorRegistry(), version=""),
             trusts=lambda _: True,  # reservations are a part of the cost of an answer
         ),
         readiness=lambda: None,

@@ -124,7 +124,7 @@ class LeaderControllers:
             rng=ports.rng,
             backoff=backoff,
             name=name,
-            metrics=ports.metrics.client_go,
+            metrics=ports.metrics,
         )
 
     def _report(self, ring: RingName, source: str, problem: str | None) -> None:
@@ -211,7 +211,7 @@ async def _stand_by(ports: Ports, holder: LeaseHolder) -> None:
                 {"stand-by": stand_by},
                 clock=ports.clock,
                 rng=ports.rng,
-                on_crash=ports.metrics.crashed,
+                on_crash=ports.metrics.counts["task_crashes_total"].add,
             )
         )
         await holder.acquire()

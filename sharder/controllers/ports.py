@@ -11,7 +11,7 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.fence import Proof
 from sharder.core.names import RingName, ShardName
 from sharder.core.webhook_configuration import Registration
-from sharder.metrics.registry import Metrics
+from sharder.metrics.collectors import Metrics
 from sharder.ports import Journal, Objects, Recorder, WebhookConfigurations, Writable
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.child_process import Compute

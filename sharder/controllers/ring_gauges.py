@@ -1,5 +1,6 @@
 """Show rings and shards as metrics: on every replica what it sees, and what the leader counts."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -11,8 +12,8 @@ from sharder.core.names import RingName
 from sharder.core.placement.strategy import Strategy
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import StatsOf
-from sharder.metrics.registry import Metrics
-from sharder.metrics.ring_gauges import Series
+from sharder.metrics.collectors import Labels, Metrics, Reading
+from sharder.metrics.ring_gauges import RING_GAUGES, Series
 from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 
@@ -60,12 +61,16 @@ class Gauges:
             self._strategies.pop(ring, None)
         elif self._strategies.get(ring) is not snapshot.placer.strategy:
             self._strategies[ring] = snapshot.placer.strategy
-            self._metrics.calculated(ring)
+            self._metrics.counts["ring_calculations_total"].add(ring)
 
     def _show(self, ring: RingName) -> None:
         if self._cache.snapshot(ring) is None:
             self._metrics.forget(ring)
-        self._metrics.show_ring(ring, self._series(ring))
+        shown = defaultdict[str, dict[Labels, Reading]](dict)
+        for name, labels, value in self._series(ring):
+            shown[name][labels] = value
+        for name in RING_GAUGES:
+            self._metrics.gauges[name].replace(ring, shown[name])
 
     def _series(self, ring: RingName) -> Iterator[Series]:
         snapshot = self._cache.snapshot(ring)

@@ -133,7 +133,7 @@ class RingTransitions:
                     fields |= {"shard": transition.who, "available": transition.available}
                 level = logging.WARNING if transition.kind.is_warning else logging.INFO
                 _log.log(level, transition.kind.words, extra=fields)
-                self._ports.metrics.happened(ring.name, transition)
+                self._ports.metrics.counts["transitions_total"].add(ring.name, transition.kind)
                 self._ports.journal.happened(ring.name, transition)
                 await requests.add(self._record(ring, transition))
 

@@ -3,12 +3,9 @@
 So dashboards and alerts for other controllers find them.
 """
 
-from collections.abc import Callable
 from typing import Final
 
-from prometheus_client import CollectorRegistry
-
-from sharder.metrics.collectors import Families
+from sharder.metrics.collectors import Table
 
 WORK_BUCKETS: Final = (0.001, 0.01, 0.1, 0.5, 1, 5, 10, 60, 300)
 """Seconds: from a comparison, or a free worker, to a pass over a large ring, or a queue that
@@ -21,7 +18,7 @@ _COUNTS: Final = {
         "Requests to the API server by method and HTTP status; 429 is throttling by API "
         "Priority and Fairness, <error> a request without an answer, <rewound> a watch that "
         "lists again after etcd was restored",
-        *("code", "method"),
+        *("method", "code"),
     ),
     "workqueue_adds_total": ("Keys that became due in a queue, each once", *_QUEUE),
     "workqueue_retries_total": ("Keys that are tried again after a failure", *_QUEUE),
@@ -40,43 +37,4 @@ _GAUGES: Final = {
         *_QUEUE,
     ),
 }
-
-
-class ClientGoMetrics:
-    """The metrics of requests and queues."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        families = Families(registry)
-        counts, times = families.counts(_COUNTS), families.times(_TIMES)
-        self._requests, self._adds, self._retries = counts.values()
-        self._work, self._waits = times.values()
-        self._depths, self._longest = families.gauges(_GAUGES).values()
-
-    def requested(self, method: str, code: str) -> None:
-        """Count a request to the API server, watches included."""
-        self._requests.add(code, method)
-
-    def show_queue(
-        self, queue: str, depth: Callable[[], int], longest: Callable[[], float]
-    ) -> None:
-        """Show the depth of a running queue, and for how long its oldest key has been handled."""
-        self._depths.show(depth, queue)
-        self._longest.show(longest, queue)
-
-    def hide_queue(self, queue: str) -> None:
-        """Hide the gauges of a queue."""
-        self._depths.hide(queue)
-        self._longest.hide(queue)
-
-    def added(self, queue: str, waited: float) -> None:
-        """Count a key that became due, and record how long it waited."""
-        self._adds.add(queue)
-        self._waits.observe(waited, queue)
-
-    def retried(self, queue: str) -> None:
-        """Count a key that is tried again."""
-        self._retries.add(queue)
-
-    def worked(self, queue: str, seconds: float) -> None:
-        """Record how long a key was handled."""
-        self._work.observe(seconds, queue)
+CLIENT_GO: Final = Table(_COUNTS, _TIMES, _GAUGES)

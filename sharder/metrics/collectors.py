@@ -1,4 +1,4 @@
-"""Collectors that prometheus_client lacks.
+"""The metrics of a process: counters, histograms and gauges that prometheus_client lacks.
 
 Counters and histograms are updated at every admission, and the library's take ten times as long.
 Gauges exist only while they are shown, and are replaced ring by ring.
@@ -6,11 +6,13 @@ Gauges exist only while they are shown, and are replaced ring by ring.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias
 
 from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -26,44 +28,56 @@ RING: Final = "controllerring"
 
 Reading: TypeAlias = float | Callable[[], float]
 Texts: TypeAlias = tuple[str, ...]
-Table: TypeAlias = Mapping[str, Texts]
-C = TypeVar("C", "Counts", "Times", "Readings")
+Labels: TypeAlias = tuple[str, ...]
+Histograms: TypeAlias = dict[str, tuple[Sequence[float], Texts]]
+"""Help and labels of each, after its buckets in seconds."""
 
 
-class Counts(Collector):
-    """A counter with labels."""
+class _Family(Collector):
+    """A metric with labels."""
 
     def __init__(self, name: str, about: str, labels: Sequence[str]) -> None:
-        self._name, self._about, self._labels = name, about, labels
-        self._counts: dict[tuple[str, ...], int] = {}
+        self._name, self._about, self.labels = name, about, labels
+
+    def remove(self, ring: RingName) -> None:
+        """Remove the series of a ring; no error if there are none."""
+        raise NotImplementedError
+
+
+class Counts(_Family):
+    """A counter."""
+
+    def __init__(self, name: str, about: str, labels: Sequence[str]) -> None:
+        super().__init__(name, about, labels)
+        self._counts: dict[Labels, int] = {}
 
     def add(self, *labels: str) -> None:
         """Increment the series with these label values, in order."""
         self._counts[labels] = self._counts.get(labels, 0) + 1
 
+    @override
     def remove(self, ring: RingName) -> None:
-        """Remove the series of a ring; no error if there are none."""
         self._counts = {labels: n for labels, n in self._counts.items() if labels[0] != ring}
 
     @override
     def collect(self) -> Iterable[Metric]:
         """Return the metrics of a scrape."""
-        family = CounterMetricFamily(self._name, self._about, labels=self._labels)
+        family = CounterMetricFamily(self._name, self._about, labels=self.labels)
         for labels, count in list(self._counts.items()):
             family.add_metric(labels, count)
         yield family
 
 
-class Times(Collector):
+class Times(_Family):
     """A histogram of durations; the first label, if any, is the ring or the queue."""
 
     def __init__(
-        self, name: str, about: str, buckets: Sequence[float], labels: Sequence[str] = ()
+        self, name: str, about: str, labels: Sequence[str], buckets: Sequence[float]
     ) -> None:
-        self._name, self._about, self._labels = name, about, labels
+        super().__init__(name, about, labels)
         self._buckets = buckets
-        self._counts: dict[tuple[str, ...], list[int]] = {}
-        self._sums: dict[tuple[str, ...], float] = {}
+        self._counts: dict[Labels, list[int]] = {}
+        self._sums: dict[Labels, float] = {}
 
     def observe(self, seconds: float, *labels: str) -> None:
         """Observe a duration under these label values."""
@@ -73,15 +87,15 @@ class Times(Collector):
         counts[bisect_left(self._buckets, seconds)] += 1
         self._sums[labels] = self._sums.get(labels, 0.0) + seconds
 
+    @override
     def remove(self, ring: RingName) -> None:
-        """Remove the series of a ring; no error if there are none."""
         for labels in [labels for labels in self._counts if labels[0] == ring]:
             del self._counts[labels], self._sums[labels]
 
     @override
     def collect(self) -> Iterable[Metric]:
         """Return the metrics of a scrape."""
-        family = HistogramMetricFamily(self._name, self._about, labels=self._labels)
+        family = HistogramMetricFamily(self._name, self._about, labels=self.labels)
         bounds = [*(str(float(bound)) for bound in self._buckets), "+Inf"]
         for labels, counts in list(self._counts.items()):
             cumulated = list(zip(bounds, accumulate(counts), strict=True))
@@ -89,13 +103,13 @@ class Times(Collector):
         yield family
 
 
-class Readings(Collector):
+class Readings(_Family):
     """A gauge whose series exist only while they are shown."""
 
     def __init__(self, name: str, about: str, labels: Sequence[str]) -> None:
-        self._name, self._about, self._labels = name, about, labels
+        super().__init__(name, about, labels)
         self._ring_at = labels.index(RING) if RING in labels else None
-        self._shown = defaultdict[str, dict[tuple[str, ...], Reading]](dict)
+        self._shown = defaultdict[str, dict[Labels, Reading]](dict)
         """By ring, so that a ring's series are removed without a look at all others."""
 
     def show(self, reading: Reading, *labels: str) -> None:
@@ -106,66 +120,80 @@ class Readings(Collector):
         """Hide the series; no error if it is not shown."""
         self._shown[self._ring_of(labels)].pop(labels, None)
 
-    def replace(self, ring: RingName, readings: Mapping[tuple[str, ...], Reading]) -> None:
+    def replace(self, ring: RingName, readings: Mapping[Labels, Reading]) -> None:
         """Show exactly these series of the ring."""
         self._shown[ring] = dict(readings)
 
+    @override
     def remove(self, ring: RingName) -> None:
-        """Remove the series of a ring; no error if there are none."""
         self._shown.pop(ring, None)
 
     @override
     def collect(self) -> Iterable[Metric]:
         """Return the metrics of a scrape."""
-        family = GaugeMetricFamily(self._name, self._about, labels=self._labels)
+        family = GaugeMetricFamily(self._name, self._about, labels=self.labels)
         for readings in list(self._shown.values()):
             for labels, reading in list(readings.items()):
                 family.add_metric(labels, reading() if callable(reading) else reading)
         yield family
 
-    def _ring_of(self, labels: tuple[str, ...]) -> str:
+    def _ring_of(self, labels: Labels) -> str:
         return "" if self._ring_at is None else labels[self._ring_at]
 
 
-class Families:
-    """Registers collectors under a prefix, and removes the series of a ring from all of them.
+class Table(NamedTuple):
+    """Metrics that are registered together; the texts of each are its help and its labels."""
 
-    In the tables, the first text of a metric is its help, and the others are its labels.
+    counts: Mapping[str, Texts]
+    times: Mapping[str, tuple[Sequence[float], Texts]]
+    gauges: Mapping[str, Texts]
+    prefix: str = ""
+    """What the names begin with on the page."""
+
+
+class Metrics:
+    """The metrics of a process by their names, on the caller's registry.
+
+    Labels are rings, resources, shards and fixed words; never an object's name.
     """
 
-    def __init__(self, registry: CollectorRegistry, prefix: str = "") -> None:
+    def __init__(self, registry: CollectorRegistry, *tables: Table) -> None:
+        """Register all metrics of the tables."""
+        self.counts = dict[str, Counts]()
+        self.times = dict[str, Times]()
+        self.gauges = dict[str, Readings]()
         self._registry = registry
-        self._prefix = prefix
-        self._by_ring: list[Counts | Times | Readings] = []
+        for each in tables:
+            for name, (about, *labels) in each.counts.items():
+                self.counts[name] = Counts(each.prefix + name, about, labels)
+            for name, (buckets, (about, *labels)) in each.times.items():
+                self.times[name] = Times(each.prefix + name, about, labels, buckets)
+            for name, (about, *labels) in each.gauges.items():
+                self.gauges[name] = Readings(each.prefix + name, about, labels)
+        self._families = (*self.counts.values(), *self.times.values(), *self.gauges.values())
+        for made in self._families:
+            registry.register(made)
 
-    def counts(self, table: Table) -> dict[str, Counts]:
-        """Register counters."""
-        return {
-            name: self._register(Counts(self._prefix + name, about, labels), labels)
-            for name, (about, *labels) in table.items()
-        }
-
-    def times(self, table: Mapping[str, tuple[Sequence[float], Texts]]) -> dict[str, Times]:
-        """Register histograms of seconds, with their buckets."""
-        return {
-            name: self._register(Times(self._prefix + name, about, buckets, labels), labels)
-            for name, (buckets, (about, *labels)) in table.items()
-        }
-
-    def gauges(self, table: Table) -> dict[str, Readings]:
-        """Register gauges."""
-        return {
-            name: self._register(Readings(self._prefix + name, about, labels), labels)
-            for name, (about, *labels) in table.items()
-        }
+    @contextmanager
+    def shown(self, readings: Mapping[Labels, Reading]) -> Iterator[None]:
+        """Show gauges, each by its name and labels, while the block lasts."""
+        for (name, *labels), reading in readings.items():
+            self.gauges[name].show(reading, *labels)
+        try:
+            yield
+        finally:
+            for name, *labels in readings:
+                self.gauges[name].hide(*labels)
 
     def forget(self, ring: RingName) -> None:
-        """Remove all series of a ring; no error if there are none."""
-        for each in self._by_ring:
-            each.remove(ring)
+        """Remove all series of a ring and its shards; no error if there are none."""
+        for each in self._families:
+            if RING in each.labels:
+                each.remove(ring)
 
-    def _register(self, collector: C, labels: Sequence[str]) -> C:
-        self._registry.register(collector)
-        if RING in labels:
-            self._by_ring.append(collector)
-        return collector
+    def render(self) -> tuple[bytes, str]:
+        """Return all metrics of the registry in Prometheus' text format, and its content type.
+
+        Can be called from another thread.
+        """
+        return generate_latest(self._registry), CONTENT_TYPE_PLAIN_0_0_4

@@ -2,10 +2,12 @@
 
 from typing import Final
 
+from sharder.metrics.collectors import Histograms
+
 LAG_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 """Seconds: from the target of an answer to the API server's timeout."""
 
-GAUGES: Final = {
+REPLICA_GAUGES: Final = {
     "watch_healthy": (
         "1 while this replica's watch of rings, Leases or namespaces works, else 0",
         "watch",
@@ -21,7 +23,7 @@ GAUGES: Final = {
     ),
     "build_info": ("1, with the running version", "version"),
 }
-TIMES: Final = {
+REPLICA_TIMES: Final[Histograms] = {
     "event_loop_lag_seconds": (
         LAG_BUCKETS,
         (

@@ -14,9 +14,13 @@ import heapq
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from prometheus_client import CollectorRegistry
 
 from sharder.core.errors import ApiError, Conflict, InvalidObject
+from sharder.metrics.client_go import CLIENT_GO
+from sharder.metrics.collectors import Labels, Metrics, Reading
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import Once
@@ -32,38 +36,6 @@ Worker: TypeAlias = Callable[[K], Awaitable[float | None]]
 _log = logging.getLogger(__name__)
 
 
-class QueueMetrics(Protocol):
-    """The metrics of queues; each queue has a name."""
-
-    def show_queue(
-        self, queue: str, depth: Callable[[], int], longest: Callable[[], float]
-    ) -> None:
-        """Show the depth of a running queue, and the seconds since its oldest key is in work.
-
-        Another thread can call `depth` and `longest`.
-        """
-        ...
-
-    def hide_queue(self, queue: str) -> None:
-        """Stop showing the queue; no error if it is not shown."""
-        ...
-
-    def added(self, queue: str, waited: float) -> None:
-        """A key begins to be handled, `waited` seconds after it became due.
-
-        A key that is added several times before that counts once.
-        """
-        ...
-
-    def retried(self, queue: str) -> None:
-        """A key is tried again after a failure."""
-        ...
-
-    def worked(self, queue: str, seconds: float) -> None:
-        """A key was handled for `seconds`."""
-        ...
-
-
 class WorkQueue(Generic[K]):
     """Keys with their due times; not thread-safe."""
 
@@ -74,11 +46,11 @@ class WorkQueue(Generic[K]):
         rng: Rng,
         backoff: Backoff,
         name: str = "",
-        metrics: QueueMetrics | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         """`metrics` shows the queue under its `name`."""
         self._name = name
-        self._metrics = metrics
+        self._metrics = metrics or Metrics(CollectorRegistry(), CLIENT_GO)
         self._clock = clock
         self._rng = rng
         self._backoff = backoff
@@ -107,8 +79,7 @@ class WorkQueue(Generic[K]):
 
     def retry(self, key: K) -> None:
         """Reconcile `key` after its back-off, which doubles until `forget`."""
-        if self._metrics is not None:
-            self._metrics.retried(self._name)
+        self._metrics.counts["workqueue_retries_total"].add(self._name)
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         self.add_after(key, self._backoff.delay(failures, self._rng))
 
@@ -124,18 +95,17 @@ class WorkQueue(Generic[K]):
         interrupted key is queued again.  Must not run twice at once.
         """
         slots = asyncio.Semaphore(concurrency)
-        if self._metrics is not None:
-            self._metrics.show_queue(self._name, self._depth, self._longest)
-        try:
+        gauges: dict[Labels, Reading] = {
+            ("workqueue_depth", self._name): self._depth,
+            ("workqueue_longest_running_processor_seconds", self._name): self._longest,
+        }
+        with self._metrics.shown(gauges):
             async with asyncio.TaskGroup() as group:
                 while True:
                     await slots.acquire()
                     key = await self._next()
                     task = group.create_task(self._work(key, worker), name=f"work on {key}")
                     task.add_done_callback(lambda _: slots.release())
-        finally:
-            if self._metrics is not None:
-                self._metrics.hide_queue(self._name)
 
     def _depth(self) -> int:
         """Return how many keys are due and not in work."""
@@ -160,8 +130,8 @@ class WorkQueue(Generic[K]):
             settled = True
             self.retry(key)
         finally:
-            if self._metrics is not None:
-                self._metrics.worked(self._name, self._clock.monotonic() - began)
+            worked = self._metrics.times["workqueue_work_duration_seconds"]
+            worked.observe(self._clock.monotonic() - began, self._name)
             if not settled:
                 self.retry(key)
             self._working.pop(key, None)
@@ -187,8 +157,9 @@ class WorkQueue(Generic[K]):
                 due, _, key = heapq.heappop(self._order)
                 del self._due[key]
                 self._working[key] = now
-                if self._metrics is not None:
-                    self._metrics.added(self._name, now - due)
+                self._metrics.counts["workqueue_adds_total"].add(self._name)
+                waited = self._metrics.times["workqueue_queue_duration_seconds"]
+                waited.observe(now - due, self._name)
                 return key
             await self._wake(wait)
 

@@ -15,6 +15,7 @@ from typing import Final
 from sharder.core.errors import Conflict, LeaseLost
 from sharder.core.movement.patches import acknowledge
 from sharder.core.names import ObjectRef
+from sharder.metrics.collectors import Reading
 from sharder.ports import Changed, Listed, Removed
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.workqueue import WorkQueue
@@ -95,12 +96,14 @@ class Controller:
         cancels all work at once.  In both cases no reconcile runs after this method has ended.
         """
         ring, resource = self._context.identity.ring, self._context.main.resource.id
-        metrics, workers = self._context.shard.metrics, self._context.shard.settings.workers
-        metrics.show_controller(ring, resource, objects=lambda: len(self._owned), workers=workers)
-        try:
+        workers, name = self._context.shard.settings.workers, str(resource)
+        gauges: dict[tuple[str, ...], Reading] = {
+            ("controller_sharding_owned_objects", ring, *resource): lambda: len(self._owned),
+            ("controller_runtime_active_workers", name): lambda: len(self._running),
+            ("controller_runtime_max_concurrent_reconciles", name): workers,
+        }
+        with self._context.shard.metrics.shown(gauges):
             await self._run(stop, workers=workers)
-        finally:
-            metrics.hide_controller(ring, resource)
 
     async def _run(self, stop: asyncio.Event, *, workers: int) -> None:
         async with asyncio.TaskGroup() as group:

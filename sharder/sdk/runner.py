@@ -47,7 +47,7 @@ class Runner:
         self._context = context
         self._reconciler = context.reconciler
         self._metrics = context.shard.metrics
-        self._resource = context.main.resource.id
+        self._name = str(context.main.resource.id)
         self._failures: dict[ObjectRef, int] = {}
         self._given_up: dict[ObjectRef, str] = {}
         """The resourceVersion of each object that is not retried until it changes."""
@@ -71,7 +71,6 @@ class Runner:
         """Measure the run, and log its start and end: the log shows that none overlap."""
         clock = self._context.shard.clock
         result, began = Result.CANCELLED, clock.monotonic()
-        self._metrics.began(self._resource)
         _log.info("reconcile started", extra=self._context.fields(request.ref))
         if (task := asyncio.current_task()) is not None:
             task.set_name(f"reconcile of {request.ref}")  # for a warning that it blocks the loop
@@ -84,7 +83,7 @@ class Runner:
             result, after = await self._failed(request, error)
         finally:
             request.permit.close()
-            self._metrics.ended(self._resource, result, clock.monotonic() - began)
+            self._measure(result, clock.monotonic() - began)
             why = str(result)
             _log.info("reconcile ended", extra=self._context.fields(request.ref, why=why))
         return after
@@ -123,7 +122,7 @@ class Runner:
             return Result.CANCELLED, self._back_off(ref)
         match error:
             case PermanentError():
-                self._metrics.gave_up(self._resource)
+                self._count("controller_runtime_terminal_reconcile_errors_total")
                 self._warn(ref, str(error), what="failed, no retry until the object changes")
                 self._failures.pop(ref, None)
                 self._given_up[ref] = request.metadata.resource_version
@@ -132,10 +131,22 @@ class Runner:
                 self._warn(ref, str(error))
             case _:
                 self._warn(ref, repr(error), traceback=True)
-        self._metrics.retried(str(self._resource))
+        self._count("workqueue_retries_total")
         if isinstance(error, NameTaken):
             await self._context.record(request.metadata, "NameTaken", str(error), warning=True)
         return Result.ERROR, self._back_off(ref)
+
+    def _count(self, name: str, *labels: str) -> None:
+        self._metrics.counts[name].add(self._name, *labels)
+
+    def _measure(self, result: Result, seconds: float) -> None:
+        """Count a reconcile by its result, and record how long it took."""
+        self._count("controller_runtime_reconcile_total", result)
+        self._metrics.times["controller_runtime_reconcile_time_seconds"].observe(
+            seconds, self._name
+        )
+        if result is Result.ERROR:
+            self._count("controller_runtime_reconcile_errors_total")
 
     def _warn(
         self, ref: ObjectRef, error: str, *, what: str = "failed", traceback: bool = False

@@ -8,7 +8,8 @@ from random import SystemRandom  # noqa: TID251 - the composition root of an SDK
 from sharder.core.api.cluster import Right
 from sharder.core.errors import ConfigError, SharderError
 from sharder.core.names import RingName, parse_resource
-from sharder.metrics.shard import ShardMetrics, process_metrics
+from sharder.metrics.collectors import Metrics
+from sharder.metrics.shard import process_metrics, shard_metrics
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock, SystemClock
 from sharder.sdk.controller import Controller
@@ -214,7 +215,7 @@ class Shard:
         self._stop.set()
 
     async def serve_on(
-        self, cluster: Cluster, *, clock: Clock, rng: Rng, metrics: ShardMetrics | None = None
+        self, cluster: Cluster, *, clock: Clock, rng: Rng, metrics: Metrics | None = None
     ) -> None:
         """Do the same as `serve` on a connected cluster, and report to `metrics` if given."""
         membership = Membership(
@@ -223,7 +224,7 @@ class Shard:
             handled=self.handled,
             rights=self._rights,
             stop=self._stop,
-            metrics=metrics or ShardMetrics(),
+            metrics=metrics or shard_metrics(),
             clock=clock,
             rng=rng,
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sharder.core.api.meta import Resource
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.metrics.shard import ShardMetrics
+from sharder.metrics.collectors import Metrics
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_record import Leases
@@ -23,7 +23,7 @@ class ShardContext:
     settings: Settings
     found: Mapping[GroupResource, Resource]
     """The shard's resources as they are served."""
-    metrics: ShardMetrics
+    metrics: Metrics
     clock: Clock
     rng: Rng
 

@@ -66,6 +66,7 @@ class Workload(Protocol):
 def lease_holder(of: ShardContext) -> LeaseHolder:
     """Return the holder of the shard's Lease, before it has acquired the Lease."""
     settings, ring = of.settings, of.identity.ring
+    renewals = of.metrics.counts["controller_sharding_lease_renewals_total"]
     holder = LeaseHolder(
         of.leases,
         of.lease,
@@ -79,7 +80,7 @@ def lease_holder(of: ShardContext) -> LeaseHolder:
         clock=of.clock,
         rng=of.rng,
         timing=settings.lease,
-        on_attempt=lambda _, answered: of.metrics.renewed(ring, succeeded=answered),
+        on_attempt=lambda _, answered: renewals.add(ring, "success" if answered else "error"),
     )
     of.cluster.write_while(holder.left)
     return holder

@@ -16,7 +16,7 @@ from sharder.core.errors import ApiError, ConfigError, Forbidden, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.core.texts import address_of
 from sharder.kube.client import SHARD_AGENT, connect
-from sharder.metrics.shard import ShardMetrics
+from sharder.metrics.collectors import Metrics
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog, ignore
@@ -57,10 +57,10 @@ async def alone_on(lease: ObjectRef, kubeconfig: str) -> AsyncGenerator[None, No
 
 
 @asynccontextmanager
-async def connected(settings: Settings, metrics: ShardMetrics) -> AsyncGenerator[Cluster, None]:
+async def connected(settings: Settings, metrics: Metrics) -> AsyncGenerator[Cluster, None]:
     """Connect to the cluster of the settings, and count the requests."""
     client = await connect(settings.kubeconfig or None, agent=SHARD_AGENT)
-    client.observe(metrics.requested)
+    client.observe(metrics.counts["rest_client_requests_total"].add)
     try:
         yield Cluster(client)
     finally:
@@ -78,7 +78,7 @@ class Membership:
     """Rights that the shard needs beside those of `needed`."""
     needed: Callable[[Handled, ObjectRef], Sequence[Right]] = needed_rights
     stop: asyncio.Event
-    metrics: ShardMetrics
+    metrics: Metrics
     clock: Clock
     rng: Rng
 

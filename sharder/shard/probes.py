@@ -9,7 +9,7 @@ from aiohttp import web
 
 from sharder.core.errors import ConfigError
 from sharder.core.texts import Address
-from sharder.metrics.shard import ShardMetrics
+from sharder.metrics.collectors import Metrics
 
 _log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ async def probes(
     address: Address | None,
     *,
     not_ready: Callable[[], str],
-    metrics: ShardMetrics,
+    metrics: Metrics,
 ) -> AsyncGenerator[int, None]:
     """Serve the probes and metrics, and yield the port; without an address, yield 0.
 
@@ -47,7 +47,7 @@ async def probes(
         await runner.cleanup()
 
 
-def _app(not_ready: Callable[[], str], metrics: ShardMetrics) -> web.Application:
+def _app(not_ready: Callable[[], str], metrics: Metrics) -> web.Application:
     async def healthz(_: web.Request) -> web.Response:
         return web.json_response({"alive": True})
 

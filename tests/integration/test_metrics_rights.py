@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from hack.playground import SYSTEM
-from sharder.metrics.readers import BELIEVED_SECONDS
+from sharder.kube.metrics_readers import BELIEVED_SECONDS
 from tests.support.documents import read
 from tests.support.eventually import eventually
 from tests.support.service import Service

@@ -59,7 +59,7 @@ def app(validation: RingValidation | None = None) -> App:
             rings=demo_only,
             sharders=frozenset[str],
             is_stale=lambda: False,
-            observer=Counts(),
+            metrics=Counts().metrics,
             trusts=lambda token: token == TOKEN,
             max_request_bytes=1_000_000,
         ),

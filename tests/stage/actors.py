@@ -19,7 +19,7 @@ from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import GroupResource, ObjectRef, RingName, owner_label
 from sharder.core.rebalance.packed import computed
 from sharder.core.webhook_configuration import Registration, WebhookClientConfig, WebhookConfig
-from sharder.metrics.registry import Metrics
+from sharder.metrics.registry import service_metrics
 from sharder.runtime.child_process import ChildFailed
 from sharder.sdk import Request, Shard
 from sharder.sdk import Settings as ShardSettings
@@ -154,7 +154,7 @@ class ReplicaActor(Actor):
             self.client,
             custom=stage.custom,
             excluded=EXCLUDED,
-            metrics=Metrics(self.registry, version=__version__),
+            metrics=service_metrics(self.registry, version=__version__),
             not_ready=lambda: None,
             compute=self._compute,
             clock=self.clock,

@@ -17,8 +17,8 @@ from sharder.core.leases.state import ShardState
 from sharder.core.names import ShardName
 from sharder.core.placement.strategies.hashing import HashRing
 from sharder.core.status import conditions, status
-from sharder.metrics.registry import Metrics
-from sharder.metrics.shard import ShardMetrics
+from sharder.metrics.registry import service_metrics
+from sharder.metrics.shard import shard_metrics
 from sharder.shard.rights import CHILD_VERBS, LEASE_VERBS, MAIN_VERBS
 from tests.support.documents import (
     DOCUMENTS,
@@ -77,14 +77,14 @@ def words_after(program: str) -> set[str]:
 def series() -> set[str]:
     """Return the names of all metrics of the service; those of the library are left out."""
     registry = CollectorRegistry()
-    Metrics(registry, version="1")
+    service_metrics(registry, version="1")
     return {name for name in names_of(registry) if not name.startswith(("process_", "python_"))}
 
 
 def series_of_shards() -> set[str]:
     """Return the names of all metrics of shards."""
     registry = CollectorRegistry()
-    ShardMetrics(registry)
+    shard_metrics(registry)
     return names_of(registry)
 
 

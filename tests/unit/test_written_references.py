@@ -11,7 +11,7 @@ from sharder.cli.command import COMMANDS
 from sharder.config.load import load
 from sharder.config.settings import Settings
 from sharder.core.names import CONFIG_API_VERSION
-from sharder.metrics.registry import PREFIX, Metrics
+from sharder.metrics.registry import PREFIX, service_metrics
 from tests.support.alerts import FILE
 from tests.support.documents import OF_PYTHON, ROOT, documented_metrics
 
@@ -46,7 +46,7 @@ def test_the_api_of_the_sdk_is_what_its_docstrings_say_today() -> None:
 
 def test_the_metrics_on_their_page_are_those_that_the_service_registers() -> None:
     registry = CollectorRegistry()
-    Metrics(registry, version="")
+    service_metrics(registry, version="")
 
     described = {name: row[:3] for name, row in documented_metrics().items()}
     every = dict(map(registered, registry.collect()))

@@ -23,11 +23,11 @@ from sharder.core.placement.strategy import CustomFunction
 from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client
 from sharder.kube.events import KubeRecorder
+from sharder.kube.metrics_readers import MetricsAuthorizer
 from sharder.kube.objects import KubeObjects
 from sharder.kube.reviews import may_read_metrics, prove_fence
 from sharder.kube.typed_stores import MUTATING, VALIDATING, all_rings, leases, namespaces, rings
-from sharder.metrics.readers import MetricsAuthorizer
-from sharder.metrics.registry import Metrics
+from sharder.metrics.collectors import Metrics
 from sharder.runtime.backoff import Rng
 from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
@@ -87,7 +87,7 @@ class Replica:
             rings=self.cache.snapshot,
             sharders=lambda: self.sharders,
             is_stale=self.cache.health.is_stale,
-            observer=self.metrics,
+            metrics=self.metrics,
             trusts=trusts,
             max_request_bytes=self.settings.webhook.server.max_request_bytes,
         )
@@ -110,7 +110,7 @@ class Replica:
         gauges = Gauges(self.cache, self.metrics, self.clock, lambda: self.console.memory.counts)
         for watch in WATCHES:
             is_healthy = partial(self.cache.health.is_healthy, watch)
-            self.metrics.replica["watch_healthy"].show(is_healthy, watch)
+            self.metrics.gauges["watch_healthy"].show(is_healthy, watch)
         tallies = Tallies(
             TallyPorts(
                 cache=self.cache,
@@ -125,7 +125,7 @@ class Replica:
 
     async def supervise(self, tasks: Mapping[str, Callable[[], Awaitable[None]]]) -> None:
         """Run the named tasks until cancelled, and restart those that crash."""
-        crashed = self.metrics.crashed
+        crashed = self.metrics.counts["task_crashes_total"].add
         await supervise(tasks, clock=self.clock, rng=self.rng, on_crash=crashed)
 
     async def campaign(

@@ -38,7 +38,7 @@ from sharder.core.texts import Address, address_of
 from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client, connect
 from sharder.kube.reviews import whoami
-from sharder.metrics.registry import Metrics
+from sharder.metrics.registry import service_metrics
 from sharder.runtime.child_process import in_child
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.error_log import ErrorLog, ignore
@@ -91,8 +91,8 @@ class Service:
         self._settings = settings
         self._client = client
         self._clock = SystemClock()
-        self._metrics = Metrics(CollectorRegistry(), version=__version__)
-        client.observe(self._metrics.client_go.requested)
+        self._metrics = service_metrics(CollectorRegistry(), version=__version__)
+        client.observe(self._metrics.counts["rest_client_requests_total"].add)
         self._replica = Replica(
             settings,
             client,
@@ -133,7 +133,7 @@ class Service:
             page = console_app(replica.console.look)
             await stack.enter_async_context(self._serving("console", console, page))
             async with asyncio.TaskGroup() as group:
-                lag = probe(self._metrics.lagged, self._clock)
+                lag = probe(self._metrics.times["event_loop_lag_seconds"].observe, self._clock)
                 works = (replica.follow(), lag, keep_trimmed(self._clock))
                 beside = [group.create_task(work) for work in works]
                 await self._wait(replica.cache.not_synced)
@@ -229,14 +229,14 @@ class Service:
         room = min(most, max(1, _descriptors() // 4))
         server = Server(app, host=address.host, port=address.port, tls=tls, max_connections=room)
         async with server:
-            self._metrics.replica["connections"].show(lambda: server.connections, name)
+            self._metrics.gauges["connections"].show(lambda: server.connections, name)
             yield server
 
     def _publish(self, shown: Shown) -> None:
         self._trust.update(shown)
         for name, end in (("serving", shown.serving_end), ("authority", shown.authority_end)):
             if end is not None:
-                expiry = self._metrics.replica["certificate_expiry_timestamp_seconds"]
+                expiry = self._metrics.gauges["certificate_expiry_timestamp_seconds"]
                 expiry.show(end.timestamp(), name)
 
     def _uncounted(self) -> str | None:
@@ -250,7 +250,7 @@ class Service:
 
     def _lead(self, leading: bool) -> None:  # noqa: FBT001 - an observer of one flag
         self._leading = leading
-        self._metrics.replica["leader"].show(leading)
+        self._metrics.gauges["leader"].show(leading)
         if leading:
             settle_soon()
         _log.info("became leader" if leading else "lost leadership")

@@ -29,7 +29,7 @@ class DrainBudget:
     """The budgets of all rings."""
 
     def __init__(self, ports: Ports) -> None:
-        self._metrics = ports.metrics
+        self._withheld = ports.metrics.counts["drains_withheld_total"]
         self._clock = ports.clock
         self._budgets: dict[RingName, Budget[ObjectKey]] = {}
 
@@ -53,7 +53,7 @@ class DrainBudget:
         leads = snapshot.roles[key.resource] is Role.LEADING
         refusal = self._of(snapshot.name).refusal(step.shard, limits, now, leads=leads)
         if refusal is not None:
-            self._metrics.withheld(snapshot.name, refusal.limit)
+            self._withheld.add(snapshot.name, refusal.limit)
             raise DrainDeferred(step.shard, refusal.why)
 
     @contextmanager

@@ -201,7 +201,7 @@ class Failures:
         server is reported only after two failures in a row.
         """
         ring, resource = key.resource_key
-        self._ports.metrics.failed(ring, resource)
+        self._ports.metrics.counts["object_failures_total"].add(ring, *resource)
         failure = self._failures.get(key)
         if failure is None:
             if len(self._failures) >= MAX_REMEMBERED:

@@ -59,7 +59,7 @@ class HandoverQueue:
             rng=ports.rng,
             backoff=BACKOFF,
             name="handover",
-            metrics=None if ports.stands_by else ports.metrics.client_go,
+            metrics=None if ports.stands_by else ports.metrics,
         )
         self._objects: dict[Part, dict[ObjectRef, _Due]] = {}
         self._in_work: dict[Part, set[ObjectRef]] = {}

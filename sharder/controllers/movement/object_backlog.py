@@ -246,7 +246,8 @@ class OverdueDrains:
             if snapshot is None or resource_key.resource not in snapshot.roles:
                 continue  # its series are hidden, or soon will be
             drains = _overdue_of(snapshot, resource_key, backlog)
-            self._ports.metrics.show_overdue(*resource_key, drains=len(drains))
+            overdue = self._ports.metrics.gauges["overdue_drains"]
+            overdue.show(len(drains), resource_key.ring, *resource_key.resource)
             found[resource_key.ring] += drains
             untold += [drain for drain in drains if drain[0] not in self._told][:MAX_EVENTS]
         before, self._overdue = self._overdue, {r: _summary(found[r]) for r in found if found[r]}

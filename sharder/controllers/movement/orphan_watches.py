@@ -18,6 +18,7 @@ from sharder.controllers.scope import ResourceKey, Watch, watches_of
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.conditions import Troubled, Waiting
+from sharder.metrics.registry import BACKLOGS
 
 
 @dataclass(slots=True)
@@ -170,9 +171,9 @@ class OrphanWatches:
             )
             unassigned, draining = seen.unassigned, seen.draining
             if self._metrics is not None:
-                self._metrics.show_backlogs(
-                    *resource_key, unassigned=unassigned, draining=draining
-                )
+                shown = (unassigned.count, unassigned.age, draining.count, draining.age)
+                for name, reading in zip(BACKLOGS, shown, strict=True):
+                    self._metrics.gauges[name].show(reading, snapshot.name, *resource)
             if role is not Role.CONTROLLED:
                 self._ports.journal.show_backlogs(
                     *resource_key, unassigned=unassigned, draining=draining
@@ -186,5 +187,6 @@ class OrphanWatches:
 
     def _hide(self, resource_key: ResourceKey) -> None:
         if self._metrics is not None:
-            self._metrics.hide_backlogs(*resource_key)
+            for name in (*BACKLOGS, "overdue_drains"):
+                self._metrics.gauges[name].hide(resource_key.ring, *resource_key.resource)
         self._ports.journal.hide_backlogs(*resource_key)

@@ -80,7 +80,7 @@ class Rebalancer:
         snapshot = self._ports.cache.snapshot(name)
         if snapshot is None or snapshot.ring.spec.rebalance.strategy is RebalanceStrategy.NONE:
             if self._rings.pop(name, None) is not None:
-                self._ports.metrics.hide_planned_moves(name)
+                self._ports.metrics.gauges["rebalance_planned_moves"].hide(name)
             return None
         state = self._rings.setdefault(name, _State())
         interval, now = _interval(snapshot.ring.spec.rebalance), self._ports.clock.monotonic()
@@ -218,13 +218,14 @@ class Rebalancer:
         state.moved[move.key] = self._ports.clock.monotonic()
         if isinstance(step, Drain):
             state.asked += 1
-            self._ports.metrics.rebalanced(snapshot.name)
+            self._ports.metrics.counts["rebalance_moves_total"].add(snapshot.name)
 
     def _report(
         self, snapshot: RingSnapshot, state: _State, outcome: Outcome, *, moves: int
     ) -> None:
         """Report the result, unless it is the same as before."""
-        self._ports.metrics.show_planned_moves(snapshot.name, len(outcome.moves))
+        planned_moves = self._ports.metrics.gauges["rebalance_planned_moves"]
+        planned_moves.show(len(outcome.moves), snapshot.name)
         dry_run = snapshot.ring.spec.rebalance.dry_run
         planned = [
             PlannedMove(object=m.key, source=m.source, target=m.target) for m in outcome.moves

@@ -108,7 +108,7 @@ class Resync:
         except Superseded:
             return AGAIN_SECONDS
         seconds = self._ports.clock.monotonic() - began
-        self._ports.metrics.resynced(name, seconds)
+        self._ports.metrics.times["resync_duration_seconds"].observe(seconds, name)
         report = self.reports[name] = context.stats.report(
             time=self._ports.clock.now(), seconds=seconds
         )

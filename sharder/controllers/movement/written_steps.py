@@ -73,15 +73,16 @@ class WrittenSteps:
                 "during the sharder's write: check the admission webhooks and policies that "
                 "change metadata"
             )
+        counts = self._ports.metrics.counts
         if isinstance(step, Assign | Relabel):
-            self._ports.metrics.moved(snapshot.name, key.resource)
+            counts["movements_total"].add(snapshot.name, *key.resource)
             if snapshot.roles[key.resource] is not Role.CONTROLLED:
                 self._note_assigned(snapshot, key, before, step.shard)
         elif isinstance(step, Send):
             shard = self._last(snapshot, key, before)
             self._unassigned.sent(snapshot, key, shard or UNKNOWN, result.metadata)
         elif isinstance(step, Drain):
-            self._ports.metrics.drained(snapshot.name, key.resource)
+            counts["drains_total"].add(snapshot.name, *key.resource)
         fields = {"ring": snapshot.name, "object": str(result.metadata.ref), "step": repr(step)}
         _log.debug("wrote step", extra=fields)
 
@@ -91,12 +92,15 @@ class WrittenSteps:
         is_unassigned = snapshot.owner_of(before) is None
         since = self._unassigned.since(key) if is_unassigned else None
         last = self._last(snapshot, key, before)
-        now, handed_over = self._ports.clock.monotonic(), self._ports.metrics.handed_over
+        now, handover = (
+            self._ports.clock.monotonic(),
+            self._ports.metrics.times["handover_seconds"],
+        )
         ended = None if last is None else self._ended.get((key.ring, last))
         if ended is not None and now - ended < ENDED_SECONDS:
-            handed_over(key.ring, LOST, now - ended)
+            handover.observe(now - ended, key.ring, LOST)
         elif last is not None and since is not None:
-            handed_over(key.ring, DRAINED, now - since)
+            handover.observe(now - since, key.ring, DRAINED)
         if last != shard:
             self._ports.on_assigned(key.ring, last, shard)
 

@@ -12,7 +12,7 @@ import pytest
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import Conflict, Unavailable
 from sharder.kopf.drains import Drains
-from sharder.metrics.shard import ShardMetrics
+from sharder.metrics.shard import shard_metrics
 from sharder.sdk.testing import SETTINGS, FakeCluster
 from sharder.sdk.testing.fake_clock import FixedRng
 from sharder.shard.context import ShardContext
@@ -53,7 +53,7 @@ class Scene:
             identity=Identity(ring=DEMO, shard=A),
             settings=SETTINGS,
             found={SECRETS: await self.cluster.find(SECRETS)},
-            metrics=ShardMetrics(),
+            metrics=shard_metrics(),
             clock=self.cluster.clock,
             rng=FixedRng(),
         )

@@ -19,7 +19,7 @@ from sharder.core.names import (
     drain_label,
     owner_label,
 )
-from sharder.metrics.shard import ShardMetrics
+from sharder.metrics.collectors import Metrics
 from sharder.sdk import LeaseTiming, Request, Settings, Shard, testing
 from sharder.sdk.reconciler import Reconcile
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
@@ -205,7 +205,7 @@ async def at_work(
     widgets: Reconcile | None = None,
     cache: Sequence[str] = (),
     more: Callable[[Shard], None] = lambda _: None,
-    metrics: ShardMetrics | None = None,
+    metrics: Metrics | None = None,
     **settings: object,
 ) -> AsyncGenerator[tuple[Shard, asyncio.Task[None]], None]:
     """Start a shard and let it take up its work; it is cancelled at the end.

@@ -8,19 +8,19 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from sharder.core.errors import Unavailable
-from sharder.metrics.shard import ShardMetrics
+from sharder.metrics.shard import shard_metrics
 from sharder.sdk import PermanentError, Request
 from sharder.sdk.testing.fake_clock import settle
 from tests.support.samples import total
 from tests.unit.sdk.scene import OWNER, Controller, Scene, at_work
 
 
-class Measured(ShardMetrics):
+class Measured:
     """The metrics of one test, and what a scrape says."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        super().__init__(self.registry)
+        self.metrics = shard_metrics(self.registry)
 
     def scrape(self, name: str, /, **labels: str) -> float:
         return total(generate_latest(self.registry).decode(), name, **labels)
@@ -42,7 +42,7 @@ async def test_reconciles_are_counted_by_their_result() -> None:
     controller.errors = [RuntimeError("no")]
     ref = await scene.create_secret("one")
 
-    async with at_work(scene, controller, metrics=measured):
+    async with at_work(scene, controller, metrics=measured.metrics):
         after_error = measured.results()
         await scene.clock.advance(1)
         controller.result = 5.0
@@ -66,7 +66,7 @@ async def test_an_error_in_a_task_group_of_the_author_is_an_error() -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(fail())
 
-    async with at_work(scene, reconcile, metrics=measured):
+    async with at_work(scene, reconcile, metrics=measured.metrics):
         assert measured.results() == {"error": 1}
 
 
@@ -75,7 +75,7 @@ async def test_a_permanent_error_is_no_retry_and_a_delay_is_no_error() -> None:
     controller.errors = [PermanentError("no")]
     ref = await scene.create_secret("one")
 
-    async with at_work(scene, controller, metrics=measured):
+    async with at_work(scene, controller, metrics=measured.metrics):
         await scene.label(ref, {"a": "1"})
 
         assert measured.results() == {"error": 1, "requeue_after": 1}
@@ -96,7 +96,7 @@ async def test_a_write_that_a_drain_forbids_is_cancelled_and_no_error(
         write = request.patch_status if status else request.patch
         await write({"status": {"a": "1"}})
 
-    async with at_work(scene, reconcile, metrics=measured):
+    async with at_work(scene, reconcile, metrics=measured.metrics):
         if late:
             scene.hold_up_watches()
         await scene.drain(ref)
@@ -116,7 +116,7 @@ async def test_the_objects_of_a_shard_are_shown_while_it_works() -> None:
     await scene.create_secret("one")
     await scene.create_secret("two")
 
-    async with at_work(scene, Controller(), metrics=measured) as (shard, _):
+    async with at_work(scene, Controller(), metrics=measured.metrics) as (shard, _):
         shown = measured.own("owned_objects")
         shard.stop()
         await settle()
@@ -131,7 +131,7 @@ async def test_the_objects_of_a_shard_are_shown_while_it_works() -> None:
 async def test_attempts_to_renew_the_lease_are_counted_by_result() -> None:
     scene, measured = Scene(), Measured()
 
-    async with at_work(scene, Controller(), metrics=measured):
+    async with at_work(scene, Controller(), metrics=measured.metrics):
         scene.cluster.lease_store.fail(Unavailable("down"))
         await scene.clock.advance(2)
 

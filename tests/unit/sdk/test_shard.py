@@ -64,7 +64,7 @@ def said() -> Mapping[str, str]:
     [
         ("none", "", f"no kubeconfig at {NOWHERE['KUBECONFIG']}"),
         ("basic", "ERROR:sharder.sdk.shard:", f"no kubeconfig at {NOWHERE['KUBECONFIG']}"),
-        ("malformed", "", "SHARD_WORKERS='many'"),
+        ("malformed", "", "SHARD_WORKERS: "),
         ("unusable", "", "'a b'"),
     ],
 )

@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY, Counter
 
 from sharder.core.api.cluster import Right
 from sharder.core.texts import Address
-from sharder.metrics.shard import ShardMetrics, process_metrics
+from sharder.metrics.shard import process_metrics, shard_metrics
 from sharder.sdk import Shard
 from sharder.sdk.testing import FakeCluster, ShardTest
 from sharder.shard.probes import probes
@@ -35,8 +35,8 @@ async def get(port: int, path: str) -> tuple[int, str]:
 
 
 async def test_a_shard_is_alive_says_why_it_is_not_ready_and_shows_its_metrics() -> None:
-    reasons, metrics = ["the Lease is not held", ""], ShardMetrics()
-    metrics.requested("GET", "200")
+    reasons, metrics = ["the Lease is not held", ""], shard_metrics()
+    metrics.counts["rest_client_requests_total"].add("GET", "200")
 
     async with probes(HERE, not_ready=lambda: reasons[0], metrics=metrics) as port:
         alive = await get(port, "/healthz")
@@ -57,7 +57,7 @@ async def test_a_shard_is_alive_says_why_it_is_not_ready_and_shows_its_metrics()
 
 def test_the_metrics_of_a_process_are_beside_those_of_the_author() -> None:
     mine = Counter("mine", "help")
-    process_metrics().requested("GET", "200")
+    process_metrics().counts["rest_client_requests_total"].add("GET", "200")
 
     page = process_metrics().render()[0]
 

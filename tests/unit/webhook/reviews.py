@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
+from prometheus_client import CollectorRegistry
 from typing_extensions import override
 
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot
+from sharder.metrics.registry import service_metrics
 from tests.support.values import DEMO, WIDGETS, obj, snapshot
 from webhook.app import webhook_app
 from webhook.connection import Connection, Port
@@ -55,22 +57,27 @@ def review_of(request: Json) -> bytes:
 
 
 class Counts:
-    """An observer that remembers."""
+    """The metrics of the service, and what the webhook has counted in them."""
 
     def __init__(self) -> None:
-        self.answers: list[tuple[str, str]] = []
-        self.assignments: list[tuple[str, GroupResource]] = []
-        self.handovers: list[str] = []
+        self.metrics = service_metrics(CollectorRegistry(), version="")
 
-    def answered(self, ring: RingName, outcome: str, seconds: float) -> None:
-        assert seconds >= 0
-        self.answers.append((ring, outcome))
+    @property
+    def answers(self) -> list[tuple[str, ...]]:
+        return self._counted("admission_answers_total")
 
-    def assigned(self, ring: RingName, resource: GroupResource) -> None:
-        self.assignments.append((ring, resource))
+    @property
+    def assignments(self) -> list[tuple[str, ...]]:
+        return self._counted("assignments_total")
 
-    def handed_over(self, ring: RingName) -> None:
-        self.handovers.append(ring)
+    @property
+    def handovers(self) -> list[str]:
+        counts = self.metrics.times["handover_seconds"]._counts
+        return [ring for (ring, _), each in counts.items() for _ in range(sum(each))]
+
+    def _counted(self, name: str) -> list[tuple[str, ...]]:
+        counts = self.metrics.counts[name]._counts
+        return [labels for labels, times in counts.items() for _ in range(times)]
 
 
 def demo_only(name: RingName) -> RingSnapshot | None:
@@ -98,7 +105,7 @@ def app_with(
             rings=rings,
             sharders=lambda: frozenset({"sharder"}),
             is_stale=lambda: is_stale,
-            observer=Counts() if counts is None else counts,
+            metrics=(counts or Counts()).metrics,
             trusts=lambda token: token == TOKEN,
             max_request_bytes=max_request_bytes,
         ),

@@ -7,7 +7,12 @@ from threading import get_ident
 import pytest
 
 from sharder.core.errors import ApiError, Forbidden, Unavailable
-from sharder.metrics.readers import BELIEVED_SECONDS, BURST, REVIEWS_PER_SECOND, MetricsAuthorizer
+from sharder.kube.metrics_readers import (
+    BELIEVED_SECONDS,
+    BURST,
+    REVIEWS_PER_SECOND,
+    MetricsAuthorizer,
+)
 from sharder.sdk.testing.fake_clock import FakeClock
 from tests.unit.webhook.reviews import Exchange, exchange
 from webhook.app import metrics_app
