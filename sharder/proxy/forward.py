@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -29,6 +30,14 @@ class Call(NamedTuple):
     body: bytes
 
 
+class Answered(Exception):
+    """The controller has got the answer: it was an error."""
+
+    def __init__(self, response: web.StreamResponse) -> None:
+        super().__init__()
+        self.response = response
+
+
 class Forwarder:
     """Sends requests on, as they are, or changed."""
 
@@ -40,34 +49,56 @@ class Forwarder:
         async with self.open(request, labels=labels) as answer:
             return await copied(request, answer)
 
+    async def listed(
+        self, request: web.Request, *, labels: str, whole: bool = False
+    ) -> tuple[Answer, WholeList]:
+        """Return the head of an answer, and what it lists: the page that was asked for, or all.
+
+        Raises:
+            Answered: it was an error.
+        """
+        found = WholeList()
+        while True:
+            query = found.query if whole else {}
+            async with self.open(request, labels=labels, query=query, reads=True) as answer:
+                found.add(await answer.read())
+            if not whole or not found.query["continue"]:
+                return answer, found
+
     @asynccontextmanager
     async def open(
         self,
         request: web.Request,
         *,
         labels: str = "",
-        query: Mapping[str, str] | None = None,
+        query: Mapping[str, str] = MappingProxyType({}),
         reads: bool = False,
-        instead: str = "",
     ) -> AsyncIterator[Answer]:
-        """Send a request on, or another method for the metadata of the same objects instead.
+        """Send a request on; `labels` are added to its selector, and `query` replaces parameters.
 
-        `labels` are added to its selector, and `query` replaces parameters then.  `reads` is
-        whether we read the answer, which is JSON then.
+        `reads` is whether we read the answer, which is JSON then; before a deletion, it is the
+        metadata of what would be deleted.
+
+        Raises:
+            Answered: it was an error.
         """
         headers, target = plain(request.headers), request.raw_path
-        if reads or instead:
-            headers["Accept"] = _METADATA if instead else as_json(headers.get("Accept", ""))
+        method, body = request.method, await request.read()
+        if reads:
+            deletes = method == "DELETE"
+            headers["Accept"] = _METADATA if deletes else as_json(headers.get("Accept", ""))
             headers["Accept-Encoding"] = "identity"
+            method, body = "GET", b""
         if labels:
             given = request.query.get("labelSelector")
             narrowed = {"labelSelector": f"{given},{labels}" if given else labels}
-            target = path_of(request) + _asked(request.query, {**narrowed, **(query or {})})
-        body = b"" if instead else await request.read()
+            target = path_of(request) + _asked(request.query, {**narrowed, **query})
         silence = SILENT_SECONDS if is_set(request.query, "allowWatchBookmarks") else None
         async with self._passage.open(
-            instead or request.method, target, headers, body or None, silence=silence
+            method, target, headers, body or None, silence=silence
         ) as answer:
+            if answer.status >= 300:
+                raise Answered(await copied(request, answer))
             yield answer
 
     async def write(self, call: Call, seconds: float) -> web.Response:

@@ -30,8 +30,7 @@ class WholeList:
             "limit": str(PAGE_LIMIT),
             "continue": "",
         }
-        """The parameters of the next page."""
-        self.is_complete = False
+        """The parameters of the next page, if `continue` is not empty."""
         self.metas = list[ObjectMeta]()
         self.version = ""
         self._items = list[msgspec.Raw]()
@@ -47,7 +46,6 @@ class WholeList:
         self.version = page.metadata.resource_version
         self.query["continue"] = page.metadata.next_page
         self.query["limit"] = str(limit_after(len(items), len(body)))
-        self.is_complete = not page.metadata.next_page
 
     def keep(self, is_shown: Callable[[ObjectMeta], bool]) -> None:
         """Leave out all other objects."""

@@ -10,9 +10,8 @@ from sharder.core.errors import ApiError, InvalidObject
 from sharder.kube.passage import Passage
 from sharder.proxy.copies import copy
 from sharder.proxy.election import LEASES
-from sharder.proxy.forward import Forwarder, copied, expired, path_of, plain, written
+from sharder.proxy.forward import Answered, Forwarder, copied, expired, path_of, plain, written
 from sharder.proxy.gate import Refused
-from sharder.proxy.lists import WholeList
 from sharder.proxy.streams import Selectors, Sight
 from sharder.proxy.targets import Target, Verb, is_set, target_of
 from sharder.proxy.view import View
@@ -40,6 +39,8 @@ class ProxyServer:
             if target is None:
                 return await self._forward.copy(request)
             return await self._about_objects(request, target)
+        except Answered as answered:
+            return answered.response
         except (Refused, InvalidObject) as error:
             refused = error if isinstance(error, Refused) else Refused(415, str(error))
             _log.info("refused %s %s: %s", request.method, request.path, refused)
@@ -91,7 +92,7 @@ class ProxyServer:
         async with self._forward.open(request) as answer:
             gate, resource = self._view.gate, target.resource
             is_own = gate.is_main(resource) and resource not in self._view.read_others
-            if is_own and answer.status < 300 and gate.here.named(resource, target.ref) is None:
+            if is_own and gate.here.named(resource, target.ref) is None:
                 raise Refused(404, f'{target.resource} "{target.ref.name}" not found')
             return await copied(request, answer)
 
@@ -103,15 +104,8 @@ class ProxyServer:
         view, sight = self._view, _sight(request, target)
         if not view.gate.is_main(target.resource):
             return await self._list_children(request, target)
-        before, labels, listed = view.shown, view.labels_of(target.resource), WholeList()
-        while True:
-            page = self._forward.open(request, labels=labels, query=listed.query, reads=True)
-            async with page as answer:
-                if answer.status >= 300:
-                    return await copied(request, answer)
-                listed.add(await answer.read())
-            if listed.is_complete:
-                break
+        before, labels = view.shown, view.labels_of(target.resource)
+        answer, listed = await self._forward.listed(request, labels=labels, whole=True)
         if not any(sight.selectors):
             uids = {meta.uid for meta in listed.metas}
             view.gate.here.leave_but(target.resource, target.namespace, uids, listed.version)
@@ -127,11 +121,7 @@ class ProxyServer:
         with streams.listing(sight) if begins_watch else nullcontext():
             if labels:
                 return await self._forward.copy(request, labels=labels)
-            async with self._forward.open(request, reads=True) as answer:
-                if answer.status >= 300:
-                    return await copied(request, answer)
-                listed = WholeList()
-                listed.add(await answer.read())
+            answer, listed = await self._forward.listed(request, labels="")
             listed.keep(lambda child: not self._view.is_hidden(child))
             return await written(request, answer, listed)
 
@@ -143,8 +133,6 @@ class ProxyServer:
         begins = sends_initial or version in {"", "0"}
         labels = view.labels_of(target.resource)
         async with self._forward.open(request, labels=labels, reads=True) as answer:
-            if answer.status >= 300:
-                return await copied(request, answer)
             if is_main and not begins and not view.has_shown(sight):
                 # Not before the answer: the Lease can be lost until then.
                 return expired(Refused(410, "this proxy has begun anew; list again"))

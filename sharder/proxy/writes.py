@@ -10,10 +10,9 @@ from sharder.core.api.meta import OwnerReference
 from sharder.core.errors import InvalidObject
 from sharder.kube.session import UNACKNOWLEDGED_SECONDS
 from sharder.proxy.bodies import deletion_of, labelled, owner_in
-from sharder.proxy.forward import Call, Forwarder, copied, path_of, plain
+from sharder.proxy.forward import Call, Forwarder, path_of, plain
 from sharder.proxy.gate import Refused, TooEarly
 from sharder.proxy.here import Main
-from sharder.proxy.lists import WholeList
 from sharder.proxy.targets import Target, Verb
 from sharder.proxy.view import View
 
@@ -58,11 +57,7 @@ class Writes:
         """
         gate, headers = self._view.gate, plain(request.headers)
         labels = self._view.labels_of(target.resource) or gate.identity.selector
-        async with self._forward.open(request, labels=labels, instead="GET") as answer:
-            if answer.status >= 300:
-                return await copied(request, answer)
-            listed = WholeList()
-            listed.add(await answer.read())
+        _, listed = await self._forward.listed(request, labels=labels)
         given = await request.read(), request.headers.get("Content-Type", ""), request.query
         for meta in listed.metas:
             if meta.namespace != target.namespace:
