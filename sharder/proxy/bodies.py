@@ -5,7 +5,7 @@ pkg/runtime/serializer/protobuf/doc.go, and pkg/apis/meta/v1/generated.proto).
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -71,7 +71,7 @@ def labelled(body: bytes, content_type: str, key: str, value: str) -> bytes:
     """Return a body that `owner_in` can read, with a label more."""
     if _kind(content_type) == PROTOBUF:
         entry = _field(1, key.encode()) + _field(2, value.encode())
-        return _changed(body, 1, lambda meta: meta + _field(11, entry))  # the last of a key counts
+        return _merged(body, after=_field(1, _field(11, entry)))
     tree = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     metadata = msgspec.json.decode(tree.get("metadata", b"{}"), type=dict[str, Any])
     metadata["labels"] = {**(metadata.get("labels") or {}), key: value}
@@ -95,8 +95,7 @@ def deletion_of(
             body = msgspec.json.encode(msgspec.convert(asked, _Options, strict=False))
             content_type = ""
         if _kind(content_type) == PROTOBUF:
-            only = _field(1, uid.encode())
-            return _changed(body, 2, lambda given: only + given), content_type
+            return _merged(body, before=_field(2, _field(1, uid.encode()))), content_type
         tree = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         given = msgspec.json.decode(tree.get("preconditions", b"{}"), type=dict[str, Any] | None)
     except _BROKEN as error:
@@ -110,21 +109,12 @@ def _kind(content_type: str) -> str:
     return content_type.partition(";")[0].strip()
 
 
-def _changed(body: bytes, field: int, change: Callable[[bytes], bytes]) -> bytes:
-    """Return an object in its envelope with a changed field."""
-    raw = _object_in(body)
-    changed = _with(raw, field, change(_joined(raw, field)))
-    return _MAGIC + _with(body[len(_MAGIC) :], 2, changed)
+def _merged(body: bytes, before: bytes = b"", after: bytes = b"") -> bytes:
+    """Return an envelope whose last object counts: the same between more fields.
 
-
-def _with(message: bytes, wanted: int, value: bytes) -> bytes:
-    """Return a message with another value of a field of bytes; all others stay as they are."""
-    kept, before = bytearray(), 0
-    for number, _, end in _spans(message):
-        if number != wanted:
-            kept += message[before:end]
-        before = end
-    return bytes(kept) + _field(wanted, value)
+    Messages that come twice are merged, and of values the last one counts.
+    """
+    return body + _field(2, before + _object_in(body) + after)
 
 
 def _field(number: int, value: bytes) -> bytes:
@@ -188,34 +178,26 @@ def _joined(message: bytes, number: int) -> bytes:
 def _parsed(message: bytes) -> _Fields:
     """Return the values of each field of a message that is a number or bytes."""
     fields: _Fields = defaultdict(list)
-    for number, value, _ in _spans(message):
-        if value is not None:
-            fields[number].append(value)
-    return fields
-
-
-def _spans(message: bytes) -> Iterator[tuple[int, bytes | None, int]]:
-    """Yield number, value and end of each field of a message."""
     at = 0
     while at < len(message):
         key, at = _varint(message, at)
-        value = None
         match key & 7:
             case 0:
                 number, at = _varint(message, at)
-                value = (number & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little")
+                fields[key >> 3].append((number & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little"))
             case 1:
                 at += 8
             case 2:
                 length, at = _varint(message, at)
-                value, at = message[at : at + length], at + length
+                fields[key >> 3].append(message[at : at + length])
+                at += length
             case 5:
                 at += 4
             case other:
                 raise InvalidObject(f"cannot read the protobuf of the request: wire type {other}")
-        if at > len(message):
-            raise IndexError("it ends in the middle of a field")
-        yield key >> 3, value, at
+    if at > len(message):
+        raise IndexError("it ends in the middle of a field")
+    return fields
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:

@@ -159,9 +159,9 @@ def test_a_deletion_is_for_one_object_only() -> None:
     assert kind == "application/json"
     assert json.loads(body) == {**options, "preconditions": {"resourceVersion": "5", "uid": "u1"}}
 
-    message = b"k8s\x00" + field(2, b"\x08\x05" + field(2, field(2, b"5")))
-    with_uid = field(2, field(1, b"u1") + field(2, b"5"))
-    sent = b"k8s\x00" + field(2, b"\x08\x05" + with_uid)
+    given = b"\x08\x05" + field(2, field(2, b"5"))
+    message = b"k8s\x00" + field(2, given)
+    sent = message + field(2, field(2, field(1, b"u1")) + given)  # the last object counts
     assert deletion_of("u1", message, PROTOBUF, {}) == (sent, PROTOBUF)
 
 
