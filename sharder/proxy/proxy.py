@@ -117,7 +117,7 @@ class Proxy:
             clock=self._clock,
             rng=self._rng,
         )
-        view = _view_of(context, handled, self._options)
+        view = view_of(context, handled, self._options)
         followers = Followers(context, view, list(handled))
         async with asyncio.TaskGroup() as group, listen(ProxyServer(passage, view)):
             beside = [group.create_task(followers.run(), name="follow")]
@@ -158,7 +158,8 @@ class Proxy:
             _log.warning("%s", error)
 
 
-def _view_of(context: ShardContext, handled: Handled, options: Options) -> View:
+def view_of(context: ShardContext, handled: Handled, options: Options) -> View:
+    """Return what a controller sees of a ring, at first without the Lease."""
     identity, clock, cluster = context.identity, context.clock, context.cluster
     if wrong := options.read_others - context.found.keys():
         raise ConfigError(

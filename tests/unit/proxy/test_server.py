@@ -3,8 +3,10 @@
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
+from unittest.mock import AsyncMock, Mock
 
 import aiohttp
 import pytest
@@ -16,23 +18,24 @@ from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName, owner_label
 from sharder.kube.access import Access, Authorization, Token
 from sharder.kube.passage import Passage
-from sharder.ports import Readable
-from sharder.proxy.arrivals import Arrivals
-from sharder.proxy.election import Lock
-from sharder.proxy.gate import Gate
 from sharder.proxy.here import CACHED_SECONDS, Here
+from sharder.proxy.proxy import Options, view_of
 from sharder.proxy.server import ProxyServer
-from sharder.proxy.streams import INITIAL_END, Selectors, Sight, Streams
+from sharder.proxy.streams import INITIAL_END, Selectors, Sight
 from sharder.proxy.view import MAX_SHOWN, View
 from sharder.runtime.clock import SystemClock
 from sharder.shard.identity import Identity
 from tests.support.eventually import eventually
 
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
 JOBS, PODS = GroupResource("batch", "jobs"), GroupResource("", "pods")
 RING = RingName("jobs")
 ME = Identity(ring=RING, shard=ShardName("me"))
-JOBS_IN_DEMO = "/apis/batch/v1/namespaces/demo/jobs"
+JOBS_IN_DEMO, PODS_IN_DEMO = "/apis/batch/v1/namespaces/demo/jobs", "/api/v1/namespaces/demo/pods"
 JOBS_PATH, JOB_PATH = "/apis/batch/v1/jobs", f"{JOBS_IN_DEMO}/one"
+LEASES_PATH = "/apis/coordination.k8s.io/v1/namespaces/demo/leases"
+ONE = ObjectRef("demo", "one")
 JOB = ObjectMeta(
     name="one",
     namespace="demo",
@@ -40,29 +43,58 @@ JOB = ObjectMeta(
     resource_version="5",
     labels={owner_label(RING): "me"},
 )
-LINE = json.dumps({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}})
+BY_ONE = {"apiVersion": "batch/v1", "kind": "Job", "name": "one", "uid": "u1", "controller": True}
 
 
-async def nothing(_: web.Request) -> web.StreamResponse:
-    return web.json_response({})
+def event(kind: str, meta: Mapping[str, object]) -> dict[str, object]:
+    return {"type": kind, "object": {"metadata": {"resourceVersion": "9", **meta}}}
+
+
+BOOKMARK, DELETED = event("BOOKMARK", {}), event("DELETED", {"uid": "u1"})
+END = event("BOOKMARK", {"annotations": {INITIAL_END: "true"}})
+
+
+def lines(*events: object) -> bytes:
+    return b"".join(json.dumps(each).encode() + b"\n" for each in events)
+
+
+def shows(*events: object, listed: object = None, until: asyncio.Event | None = None) -> Handler:
+    """Answer watches with events, open until then, and all other requests with an object."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if "watch" not in request.query:
+            return web.json_response(listed or {})
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(lines(*events))
+        if until is not None:
+            await until.wait()
+        return response
+
+    return answer
+
+
+def page(*metas: dict[str, object], **more: str) -> dict[str, object]:
+    return {"metadata": more, "items": [{"metadata": meta} for meta in metas]}
+
+
+async def breaks(request: web.Request) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
 
 
 async def no_token() -> Token:
     return Token("")
 
 
-def no_children(_: GroupResource, _namespace: str) -> Readable[PartialObject]:
-    raise NotImplementedError  # no object arrives in these tests
-
-
 @dataclass
 class Stage:
     """A proxy whose shard has the job `one`, before an API server that a test plays."""
 
-    answer: Callable[[web.Request], Awaitable[web.StreamResponse]] = nothing
+    answer: Handler = field(default_factory=shows)
     asked: list[web.Request] = field(default_factory=list)
     left: float = 7.0
-    holds_lease: bool = True
     client: aiohttp.ClientSession = field(init=False)
     view: View = field(init=False)
 
@@ -71,33 +103,44 @@ class Stage:
         await request.read()
         return await self.answer(request)
 
+    async def ask(self, method: str, path: str, body: object = None, kind: str = "json") -> int:
+        """Return the status of an answer, which is read."""
+        headers, data = {"Content-Type": f"application/{kind}"}, json.dumps(body).encode()
+        sent = b"" if body is None else data
+        async with self.client.request(method, path, headers=headers, data=sent) as answer:
+            await answer.read()
+            return answer.status
+
+    async def read(self, path: str) -> bytes:
+        """Return what is shown there."""
+        async with self.client.get(path) as answer:
+            assert answer.status == 200
+            return await answer.read()
+
+    @property
+    def here(self) -> Here:
+        """What is here."""
+        return self.view.gate.here
+
+    @property
+    def methods(self) -> list[str]:
+        """How the API server was asked."""
+        return [request.method for request in self.asked]
+
     def open(self, passage: Passage) -> ProxyServer:
-        clock = SystemClock()
-        here, streams = Here(ME, clock.monotonic), Streams(clock)
-        here.listed(JOBS, [JOB], "5")
-        here.deliver(JOB)
-
-        async def read(_: GroupResource, _ref: ObjectRef) -> ObjectMeta:
-            return ObjectMeta()  # nobody controls a child that the controller has not seen
-
-        gate = Gate(
-            identity=ME,
-            here=here,
-            kinds={("batch", "Job"): JOBS},
-            controlled=frozenset({PODS}),
-            holds_lease=lambda: self.holds_lease,
-            shown_parent=streams.parent,
-            read=read,
-        )
-        arrivals = Arrivals(here, streams, {JOBS: [PODS]}, no_children, clock)
-        self.view = View(
-            gate=gate, streams=streams, arrivals=arrivals, lock=Lock(clock), health=None
-        )
+        # Nobody controls a child that the controller has not seen.
+        pods = Mock(get=AsyncMock(return_value=PartialObject()))
+        found = {JOBS: Mock(kind="Job", namespaced=True), PODS: Mock(kind="Pod", namespaced=True)}
+        cluster = Mock(objects=Mock(return_value=pods))
+        context = Mock(identity=ME, clock=SystemClock(), cluster=cluster, found=found)
+        self.view = view_of(context, {JOBS: [PODS]}, Options())
         self.view.open(lambda: self.left)
+        self.here.listed(JOBS, [JOB], "5")
+        self.here.deliver(JOB)
         return ProxyServer(passage, self.view)
 
 
-def served(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> TestServer:
+def served(handler: Handler) -> TestServer:
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
     return TestServer(app)
@@ -140,26 +183,22 @@ async def test_headers_and_parameters_that_come_twice_arrive_twice(stage: Stage)
 
 
 async def test_the_selector_of_the_client_still_counts(stage: Stage) -> None:
-    async with stage.client.get("/api/v1/pods?labelSelector=a%3Db") as answer:
-        assert answer.status == 200
+    await stage.read("/api/v1/pods?labelSelector=a%3Db")
 
     assert stage.asked[0].query["labelSelector"] == f"a=b,{ME.selector}"
 
 
 async def test_what_the_controller_watches_outside_the_ring_is_known(stage: Stage) -> None:
     for path in ("secrets?watch=1", "pods?watch=1", "configmaps", "secrets?watch=1"):
-        async with stage.client.get(f"/api/v1/{path}") as answer:
-            assert answer.status == 200
+        await stage.read(f"/api/v1/{path}")
 
     assert stage.view.outside == {GroupResource("", "secrets")}
 
 
 async def test_a_lease_can_be_a_child(stage: Stage) -> None:
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "x", "controller": True}
-    lease = {"metadata": {"name": "a", "ownerReferences": [owner]}}
-    path = "/apis/coordination.k8s.io/v1/namespaces/demo/leases"
-    async with stage.client.post(path, json=lease) as answer:
-        assert answer.status == 409, "its parent is not here"
+    lease = {"metadata": {"name": "a", "ownerReferences": [BY_ONE | {"uid": "x"}]}}
+
+    assert await stage.ask("POST", LEASES_PATH, lease) == 409, "its parent is not here"
 
 
 async def test_half_an_answer_is_never_completed_by_another(stage: Stage) -> None:
@@ -167,26 +206,18 @@ async def test_half_an_answer_is_never_completed_by_another(stage: Stage) -> Non
         response = web.StreamResponse(headers={"Content-Length": "1000"})
         await response.prepare(request)
         await response.write(b"half")
-        assert request.transport is not None
-        request.transport.abort()
-        return response
+        return await breaks(request)
 
     stage.answer = half
     with pytest.raises(aiohttp.ClientError):
-        async with stage.client.get("/api/v1/secrets") as answer:
-            await answer.read()
+        await stage.read("/api/v1/secrets")
 
 
 async def test_a_create_that_may_have_been_carried_out_is_not_to_be_repeated(
     stage: Stage,
 ) -> None:
-    async def gone(request: web.Request) -> web.StreamResponse:
-        assert request.transport is not None
-        request.transport.abort()
-        return web.Response()
-
-    stage.answer = gone
-    async with stage.client.post("/api/v1/namespaces/demo/pods", json={}) as answer:
+    stage.answer = breaks
+    async with stage.client.post(PODS_IN_DEMO, json={}) as answer:
         assert (answer.status, "Retry-After" in answer.headers) == (503, False)
 
 
@@ -194,14 +225,8 @@ async def test_a_create_that_may_have_been_carried_out_is_not_to_be_repeated(
 async def test_a_write_is_sent_once_though_its_connection_breaks(
     method: str, stage: Stage
 ) -> None:
-    async def gone(request: web.Request) -> web.StreamResponse:
-        assert request.transport is not None
-        request.transport.abort()
-        return web.Response()
-
-    stage.answer = gone
-    async with stage.client.request(method, JOB_PATH, json={}) as answer:
-        assert answer.status == 503
+    stage.answer = breaks
+    assert await stage.ask(method, JOB_PATH, {}) == 503
     assert len(stage.asked) == 1, "a second one could be carried out after the Lease has ended"
 
 
@@ -213,11 +238,10 @@ async def test_a_write_without_an_answer_counts_as_long_as_its_bytes_can_arrive(
         return web.Response()
 
     stage.answer, stage.left = silent, 0.2
-    async with stage.client.put(JOB_PATH, json={}) as answer:
-        assert answer.status == 503
+    assert await stage.ask("PUT", JOB_PATH, {}) == 503
     await asyncio.sleep(0.2)
 
-    assert stage.view.gate.here.in_flight()
+    assert stage.here.in_flight()
 
 
 async def test_a_write_is_in_flight_until_it_is_answered_even_if_nobody_waits(
@@ -230,32 +254,30 @@ async def test_a_write_is_in_flight_until_it_is_answered_even_if_nobody_waits(
         return web.json_response({})
 
     stage.answer = slow
-    here = stage.view.gate.here
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.3):
             await stage.client.put(JOB_PATH, data=b"{}")
     await asyncio.sleep(0.1)
-    assert here.in_flight() == 1
+    assert stage.here.in_flight()
 
     goes_on.set()
     await asyncio.sleep(0.1)
-    assert here.in_flight() == 0
+    assert not stage.here.in_flight()
 
 
 async def test_a_watch_that_cannot_resume_ends_in_an_event(stage: Stage) -> None:
     async def watch(_: web.Request) -> web.StreamResponse:
         stage.view.shown.clear()  # as when the Lease is lost while the API server answers
-        return web.Response(text=f"{LINE}\n")
+        return web.Response(body=lines(BOOKMARK))
 
     stage.answer = watch
     stage.view.show(Sight(JOBS, "", Selectors()))
 
-    async with stage.client.get(f"{JOBS_PATH}?watch=1&resourceVersion=5") as answer:
-        line = await answer.read()
+    line = await stage.read(f"{JOBS_PATH}?watch=1&resourceVersion=5")
 
     assert line.endswith(b"\n"), "clients read lines"
-    event = json.loads(line)
-    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+    ended = json.loads(line)
+    assert (ended["type"], ended["object"]["code"]) == ("ERROR", 410)
 
 
 @pytest.mark.parametrize(
@@ -271,11 +293,10 @@ async def test_a_watch_that_cannot_resume_ends_in_an_event(stage: Stage) -> None
 async def test_a_watch_resumes_only_if_what_it_shows_was_listed(
     listed: str, watched: str, resumes: bool, stage: Stage
 ) -> None:
-    base = "/apis/batch/v1/"
-    async with stage.client.get(f"{base}{listed}") as answer:
-        assert answer.status == 200
-    async with stage.client.get(f"{base}{watched}watch=1&resourceVersion=5") as answer:
-        assert ("ERROR" not in await answer.text()) == resumes
+    await stage.read(f"/apis/batch/v1/{listed}")
+    shown = await stage.read(f"/apis/batch/v1/{watched}watch=1&resourceVersion=5")
+
+    assert (b"ERROR" not in shown) == resumes
 
 
 async def test_a_watch_that_nobody_reads_ends_with_its_client(stage: Stage) -> None:
@@ -283,7 +304,7 @@ async def test_a_watch_that_nobody_reads_ends_with_its_client(stage: Stage) -> N
         response = web.StreamResponse()
         await response.prepare(request)
         while True:
-            await response.write(f"{LINE}\n".encode() * 100_000)
+            await response.write(lines(BOOKMARK) * 100_000)
 
     stage.answer = flood
     answer = await stage.client.get(f"{JOBS_PATH}?watch=1")
@@ -298,49 +319,32 @@ async def test_a_watch_that_nobody_reads_ends_with_its_client(stage: Stage) -> N
 
 
 async def test_nothing_is_shown_after_the_end_of_a_watch(stage: Stage) -> None:
-    goes_on = asyncio.Event()
-
-    async def job(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        event = {"type": "ADDED", "object": {"metadata": {"uid": "new", "resourceVersion": "9"}}}
-        await response.write(json.dumps(event).encode() + b"\n")
-        await goes_on.wait()
-        await response.write(f"{LINE}\n".encode() * 1000)
-        return response
-
-    stage.answer = job
+    stage.answer = shows(event("ADDED", {"uid": "new"}), until=asyncio.Event())
     async with stage.client.get(f"{JOBS_PATH}?watch=1") as answer:
         await asyncio.sleep(0.02)  # the job waits for others
         stage.view.close()
-        goes_on.set()
         await asyncio.sleep(0.2)
-        stage.view.gate.here.changed(JOBS, replace(JOB, resource_version="9"))
+        stage.here.changed(JOBS, replace(JOB, resource_version="9"))
         assert await answer.read() == b""
 
 
 async def test_what_is_held_back_over_the_end_of_a_view_is_not_here_in_the_next_one(
     stage: Stage,
 ) -> None:
-    async def page(_: web.Request) -> web.StreamResponse:
-        item = {"metadata": {"uid": "u1", "resourceVersion": "9"}}
-        return web.json_response({"metadata": {"resourceVersion": "9"}, "items": [item]})
-
-    stage.answer, here = page, stage.view.gate.here
-    listing = asyncio.ensure_future(stage.client.get(JOBS_PATH))
+    stage.answer = shows(listed=page({"uid": "u1", "resourceVersion": "9"}, resourceVersion="9"))
+    listing = asyncio.ensure_future(stage.ask("GET", JOBS_PATH))
     await asyncio.sleep(0.2)  # our own watch has not shown it
     stage.view.close()
     stage.view.open(lambda: stage.left)
-    here.changed(JOBS, replace(JOB, resource_version="9"))
+    stage.here.changed(JOBS, replace(JOB, resource_version="9"))
 
-    async with await listing as answer:
-        assert answer.status == 503
-    assert here.of_uid("u1") is None
+    assert await listing == 503
+    assert stage.here.of_uid("u1") is None
     assert not stage.view.has_shown(Sight(JOBS, "", Selectors()))
 
 
 async def test_main_objects_are_listed_in_pages_and_shown_as_one_list(stage: Stage) -> None:
-    async def page(request: web.Request) -> web.StreamResponse:
+    async def paged(request: web.Request) -> web.StreamResponse:
         given = request.query
         assert (given["limit"], given["resourceVersion"]) == ("500", ""), "not all from a cache"
         at = int(given["continue"] or 0)
@@ -350,121 +354,81 @@ async def test_main_objects_are_listed_in_pages_and_shown_as_one_list(stage: Sta
         found = {"kind": "JobList", "metadata": {"resourceVersion": "9", **more}, "items": [item]}
         return web.json_response(found)
 
-    stage.answer = page
-    async with stage.client.get(f"{JOBS_PATH}?limit=1&resourceVersion=0") as answer:
-        listed = await answer.json()
+    stage.answer = paged
+    listed = json.loads(await stage.read(f"{JOBS_PATH}?limit=1&resourceVersion=0"))
 
     assert (listed["kind"], listed["metadata"]) == ("JobList", {"resourceVersion": "9"})
     assert [item["spec"]["n"] for item in listed["items"]] == [0, 1, 2]
 
 
-END = {
-    "type": "BOOKMARK",
-    "object": {"metadata": {"resourceVersion": "9", "annotations": {INITIAL_END: "true"}}},
-}
-DELETED = {"type": "DELETED", "object": {"metadata": {"uid": "u1", "resourceVersion": "9"}}}
-
-
-@pytest.mark.parametrize(
-    ("path", "shown"),
-    [
-        (f"{JOBS_PATH}?watch=1&sendInitialEvents=true", json.dumps(END) + "\n"),
-        (f"{JOBS_PATH}?limit=500", '{"metadata":{"resourceVersion":"9"},"items":[]}'),
-    ],
-    ids=["initial events", "list"],
-)
+@pytest.mark.parametrize("query", ["watch=1&sendInitialEvents=true", "limit=500"])
 async def test_nothing_passes_once_the_controller_sees_that_an_object_has_left(
-    path: str, shown: str, stage: Stage
+    query: str, stage: Stage
 ) -> None:
-    async def show(_: web.Request) -> web.StreamResponse:
-        return web.Response(text=shown)
+    stage.answer = shows(END, listed=page(resourceVersion="9"))
+    assert b"u1" not in await stage.read(f"{JOBS_PATH}?{query}")
 
-    stage.answer = show
-    async with stage.client.get(path) as answer:
-        assert await answer.text() == shown
-
-    async with stage.client.put(JOB_PATH, json={}) as answer:
-        assert answer.status == 409, "though our own watch has not shown the drain yet"
+    refused = await stage.ask("PUT", JOB_PATH, {})
+    assert refused == 409, "though our own watch has not shown the drain yet"
 
 
 async def test_all_objects_stay_here_when_a_person_lists_them_as_a_table(stage: Stage) -> None:
     async def show(request: web.Request) -> web.StreamResponse:
         is_table = "Table" in request.headers["Accept"]
-        return web.json_response(
-            {"rows": [{}]} if is_table else {"items": [{"metadata": {"uid": "u1"}}]}
-        )
+        return web.json_response({"rows": [{}]} if is_table else page({"uid": "u1"}))
 
     stage.answer = show
     accept = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json"
     async with stage.client.get(JOBS_PATH, headers={"Accept": accept}) as answer:
         assert len((await answer.json())["items"]) == 1
 
-    async with stage.client.put(JOB_PATH, json={}) as answer:
-        assert answer.status == 200
+    assert await stage.ask("PUT", JOB_PATH, {}) == 200
 
 
 async def test_a_watch_ends_that_has_still_to_show_what_a_restored_etcd_has_lost(
     stage: Stage,
 ) -> None:
-    goes_on = asyncio.Event()
-
-    async def show(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        await response.write(json.dumps(DELETED).encode() + b"\n")
-        await goes_on.wait()
-        return response
-
-    stage.answer = show
+    stage.answer = shows(DELETED, until=asyncio.Event())
     async with stage.client.get(f"{JOBS_PATH}?watch=1") as answer:
         await asyncio.sleep(0.2)
-        stage.view.gate.here.listed(JOBS, [replace(JOB, resource_version="3")], "4")
+        stage.here.listed(JOBS, [replace(JOB, resource_version="3")], "4")
         async with asyncio.timeout(5):
             assert await answer.read() == b""
-    goes_on.set()
 
 
 async def test_objects_are_shown_however_deeply_they_are_nested(stage: Stage) -> None:
     deep = '{"a":' * 9_000 + "1" + "}" * 9_000
     job = f'{{"metadata":{{"uid":"u1"}},"spec":{deep}}}'
-    line, page = f'{{"type":"ADDED","object":{job}}}\n', f'{{"items":[{job}]}}'
+    line, found = f'{{"type":"ADDED","object":{job}}}\n', f'{{"items":[{job}]}}'
 
     async def show(request: web.Request) -> web.StreamResponse:
-        return web.Response(text=line if "watch" in request.query else page)
+        return web.Response(text=line if "watch" in request.query else found)
 
     stage.answer = show
-    async with stage.client.get(JOBS_PATH) as answer:
-        assert await answer.text() == page
-    async with stage.client.get(f"{JOBS_PATH}?watch=1") as answer:
-        assert await answer.text() == line
+    assert await stage.read(JOBS_PATH) == found.encode()
+    assert await stage.read(f"{JOBS_PATH}?watch=1") == line.encode()
 
 
 async def test_what_is_still_on_its_way_to_the_controller_is_not_cached(stage: Stage) -> None:
-    here = stage.view.gate.here
+    here = stage.here
     here.leave("u1", "5")
     here.changed(JOBS, replace(JOB, resource_version="6"))
-    meta = {"uid": "u1", "resourceVersion": "6", "annotations": {"long": "x" * 30_000_000}}
-
-    async def show(_: web.Request) -> web.StreamResponse:
-        return web.json_response({"items": [{"metadata": meta}]})
+    long = {"long": "x" * 30_000_000}
+    stage.answer = shows(listed=page({"uid": "u1", "resourceVersion": "6", "annotations": long}))
 
     async def is_cached() -> bool:
         here.heard()
-        main = here.named(JOBS, ObjectRef("demo", "one"))
+        main = here.named(JOBS, ONE)
         return main is not None and here.is_cached(main)
 
-    stage.answer = show
     async with stage.client.get(JOBS_PATH) as answer:
         for _ in range(5):
             assert not await is_cached(), "it has not been read"
             await asyncio.sleep(CACHED_SECONDS / 2)
-        assert here.is_delivered("u1"), "the controller can answer at once"
+        assert here.of_uid("u1"), "the controller can answer at once"
         await answer.read()
 
     await eventually(is_cached, within=5)
-
-
-BY_ONE = {"apiVersion": "batch/v1", "kind": "Job", "name": "one", "uid": "u1", "controller": True}
 
 
 @pytest.mark.parametrize("kind", ["merge-patch+json", "strategic-merge-patch+json"])
@@ -472,65 +436,69 @@ async def test_a_child_that_nobody_controls_is_adopted_by_a_patch_like_any_write
     kind: str, stage: Stage
 ) -> None:
     async def answer(_: web.Request) -> web.StreamResponse:
-        assert stage.view.gate.here.in_flight()
+        assert stage.here.in_flight()
         return web.json_response({})
 
-    async def adopt(**meta: object) -> int:
-        metadata = {"ownerReferences": [BY_ONE], "labels": {"a": None}, **meta}
-        headers, path = {"Content-Type": f"application/{kind}"}, "/api/v1/namespaces/demo/pods/x"
-        async with stage.client.patch(
-            path, headers=headers, data=json.dumps({"metadata": metadata})
-        ) as said:
-            return said.status
+    async def adopt(owners: object) -> int:
+        body = {"metadata": {"ownerReferences": owners, "labels": {"a": None}}}
+        return await stage.ask("PATCH", f"{PODS_IN_DEMO}/x", body, kind)
 
-    stage.answer = answer
-    await stage.client.get("/api/v1/pods")
+    await stage.read("/api/v1/pods")
     await asyncio.sleep(CACHED_SECONDS)
-    assert await adopt() == 200
-    stage.view.gate.here.leave("u1", "9")
-    assert await adopt() == 409
-    stage.answer = nothing
-    assert await adopt(ownerReferences=None) == 200, "it stays free"
+    stage.answer = answer
+    assert await adopt([BY_ONE]) == 200
+    stage.here.leave("u1", "9")
+    assert await adopt([BY_ONE]) == 409
+    stage.answer = shows()
+    assert await adopt(None) == 200, "it stays free"
 
 
 @pytest.mark.parametrize(
-    ("path", "shows"), [("/version", False), ("/api/v1/secrets", False), ("/api/v1/pods", True)]
+    ("path", "shown"), [("/version", False), ("/api/v1/secrets", False), ("/api/v1/pods", True)]
 )
 async def test_only_requests_about_the_ring_show_that_the_controller_runs(
-    path: str, shows: bool, stage: Stage
+    path: str, shown: bool, stage: Stage
 ) -> None:
-    async with stage.client.get(path):
-        pass  # it can come from another container of the pod
+    await stage.read(path)  # it can come from another container of the pod
     await asyncio.sleep(CACHED_SECONDS)
 
-    here = stage.view.gate.here
-    main = here.named(JOBS, ObjectRef("demo", "one"))
+    main = stage.here.named(JOBS, ONE)
     assert main is not None
-    assert here.is_cached(main) == shows
+    assert stage.here.is_cached(main) == shown
 
 
 async def test_only_the_newest_lists_are_remembered(stage: Stage) -> None:
-    for number in range(MAX_SHOWN + 1):
-        stage.view.show(Sight(JOBS, "", Selectors(fields=f"metadata.name={number}")))
-
-    resumed = [
-        stage.view.has_shown(Sight(JOBS, "", Selectors(fields=f"metadata.name={number}")))
-        for number in (0, 1, MAX_SHOWN)
+    sights = [
+        Sight(JOBS, "", Selectors(fields=f"metadata.name={number}"))
+        for number in range(MAX_SHOWN + 1)
     ]
+    for sight in sights:
+        stage.view.show(sight)
+
+    resumed = [stage.view.has_shown(sights[number]) for number in (0, 1, MAX_SHOWN)]
     assert resumed == [False, True, True]
 
 
-def listed(*uids: str, namespace: str = "demo") -> web.Response:
-    metas = [{"name": "one", "namespace": namespace, "uid": uid} for uid in uids]
-    items = [{"metadata": meta} for meta in metas]
-    return web.json_response({"metadata": {"continue": "next"}, "items": items})
+def deletes(*uids: str, status: int = 200) -> Handler:
+    """List jobs, and answer their deletions."""
+    found = page(*({**BY_NAME, "uid": uid} for uid in uids), **{"continue": "next"})
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        is_deletion = request.method == "DELETE"
+        return web.Response(status=status) if is_deletion else web.json_response(found)
+
+    return answer
+
+
+BY_NAME: dict[str, object] = {"name": "one", "namespace": "demo"}
 
 
 async def test_a_collection_is_deleted_one_by_one(stage: Stage) -> None:
+    inner = deletes("u1")
+
     async def answer(request: web.Request) -> web.StreamResponse:
-        deletes = request.method == "DELETE"
-        assert stage.view.gate.here.in_flight() == int(deletes)
-        return web.json_response({}) if deletes else listed("u1")
+        assert stage.here.in_flight() == (request.method == "DELETE")
+        return await inner(request)
 
     stage.answer = answer
     query = "labelSelector=a%3Db&limit=5&gracePeriodSeconds=0&dryRun=All"
@@ -550,77 +518,51 @@ async def test_a_collection_is_deleted_one_by_one(stage: Stage) -> None:
 
 
 async def test_what_is_not_here_stays_when_its_collection_is_deleted(stage: Stage) -> None:
-    stage.view.gate.here.leave("u1", "9")
+    stage.here.leave("u1", "9")
+    stage.answer = deletes("u1")
+    assert await stage.ask("DELETE", JOBS_IN_DEMO) == 200
+    stage.left = 0
+    assert await stage.ask("DELETE", JOBS_IN_DEMO) == 409
 
-    async def answer(_: web.Request) -> web.StreamResponse:
-        return listed("u1")
-
-    stage.answer = answer
-    async with stage.client.delete(JOBS_IN_DEMO) as said:
-        assert said.status == 200
-    stage.holds_lease = False
-    async with stage.client.delete(JOBS_IN_DEMO) as said:
-        assert said.status == 409
-
-    assert {request.method for request in stage.asked} == {"GET"}
+    assert stage.methods == ["GET", "GET"]
 
 
 async def test_children_that_may_not_be_cached_yet_are_not_left_out_of_a_deletion(
     stage: Stage,
 ) -> None:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        if "watch" not in request.query:
-            return listed("p1")
-        response = web.StreamResponse()
-        await response.prepare(request)
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "uid": "u1", "controller": True}
-        pod = {"name": "one", "namespace": "demo", "ownerReferences": [owner]}
-        event = {"type": "ADDED", "object": {"metadata": {**pod, "labels": JOB.labels}}}
-        await response.write(json.dumps(event).encode() + b"\n")
-        await asyncio.sleep(1)
-        return response
-
-    stage.answer, pods = answer, "/api/v1/namespaces/demo/pods"
-    async with stage.client.get(f"{pods}?watch=1") as watch:
+    added = event("ADDED", {**BY_NAME, "ownerReferences": [BY_ONE], "labels": JOB.labels})
+    stage.answer = shows(added, until=asyncio.Event())
+    async with stage.client.get(f"{PODS_IN_DEMO}?watch=1") as watch:
         await watch.content.readline()
-        stage.view.gate.here.leave("u1", "5")
-        stage.view.gate.here.deliver(replace(JOB, resource_version="6"))
-        async with stage.client.delete(pods) as said:
-            assert said.status == 409, "as if one was deleted: the controller tries again"
+        stage.answer = deletes("p1")
+        stage.here.leave("u1", "5")
+        stage.here.deliver(replace(JOB, resource_version="6"))
+        early = await stage.ask("DELETE", PODS_IN_DEMO)
+        assert early == 409, "as if one was deleted: the controller tries again"
         await asyncio.sleep(CACHED_SECONDS)
-        async with stage.client.delete(pods) as said:
-            assert said.status == 200
+        assert await stage.ask("DELETE", PODS_IN_DEMO) == 200
 
-    assert [request.method for request in stage.asked] == ["GET", "GET", "GET", "DELETE"]
+    assert stage.methods == ["GET", "GET", "GET", "DELETE"]
 
 
 @pytest.mark.parametrize(("status", "said"), [(404, 200), (409, 409), (403, 403)])
 async def test_an_error_ends_the_deletion_of_a_collection(
     status: int, said: int, stage: Stage
 ) -> None:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        return web.Response(status=status) if request.method == "DELETE" else listed("u1", "u1")
-
-    stage.answer = answer
-    async with stage.client.delete(JOBS_IN_DEMO, json={"propagationPolicy": "Orphan"}) as found:
-        assert found.status == said
+    stage.answer = deletes("u1", "u1", status=status)
+    assert await stage.ask("DELETE", JOBS_IN_DEMO, {"propagationPolicy": "Orphan"}) == said
     assert len(stage.asked) == (3 if said == 200 else 2)
 
 
 async def test_a_collection_is_deleted_in_one_namespace_only(stage: Stage) -> None:
-    async def answer(_: web.Request) -> web.StreamResponse:
-        return listed("u1")
-
-    stage.answer = answer
-    async with stage.client.delete(JOBS_PATH) as said:
-        assert said.status == 405
-    assert [request.method for request in stage.asked] == ["GET"]
+    stage.answer = deletes("u1")
+    assert await stage.ask("DELETE", JOBS_PATH) == 405
+    assert stage.methods == ["GET"]
 
 
 async def test_a_collection_outside_the_ring_is_deleted_at_once(stage: Stage) -> None:
-    async with stage.client.delete("/api/v1/namespaces/demo/secrets") as said:
-        assert said.status == 200
-    assert [request.method for request in stage.asked] == ["DELETE"]
+    assert await stage.ask("DELETE", "/api/v1/namespaces/demo/secrets") == 200
+    assert stage.methods == ["DELETE"]
 
 
 BY_DYNAMIC_CLIENT = {"Accept": "application/json;q=0.9,application/cbor;q=1"}
@@ -638,11 +580,11 @@ async def test_a_client_that_prefers_cbor_gets_json_of_what_is_read(
 @pytest.mark.parametrize(
     ("method", "path", "kind"),
     [
-        ("POST", "/api/v1/namespaces/demo/pods", "application/cbor"),
+        ("POST", PODS_IN_DEMO, "application/cbor"),
         ("PUT", JOB_PATH, "application/cbor"),
         ("PATCH", JOB_PATH, "application/apply-patch+cbor"),
         ("DELETE", JOBS_IN_DEMO, "application/cbor"),
-        ("PUT", "/apis/coordination.k8s.io/v1/namespaces/demo/leases/lock", "application/cbor"),
+        ("PUT", f"{LEASES_PATH}/lock", "application/cbor"),
     ],
 )
 async def test_what_is_sent_as_cbor_has_to_be_sent_as_json(
@@ -661,11 +603,9 @@ async def test_an_upgrade_is_refused_and_the_connection_can_be_used_again(stage:
     assert refused.value.status == 503, "at 200 and 503 the client of Java watches by HTTP"
 
     spdy = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
-    path = "/api/v1/namespaces/demo/pods/one/exec"
-    async with stage.client.post(path, headers=spdy) as answer:
+    async with stage.client.post(f"{PODS_IN_DEMO}/one/exec", headers=spdy) as answer:
         assert "no exec" in (await answer.json())["message"]
-    async with stage.client.get("/version") as answer:
-        assert answer.status == 200
+    await stage.read("/version")
     assert [request.path for request in stage.asked] == ["/version"]
 
 
@@ -673,21 +613,14 @@ async def test_an_upgrade_is_refused_and_the_connection_can_be_used_again(stage:
 async def test_the_controller_sees_that_an_object_has_left_after_our_own_watch(
     selector: str, stage: Stage
 ) -> None:
-    async def show(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        await response.write(json.dumps(DELETED).encode() + b"\n")
-        await asyncio.sleep(1)
-        return response
-
-    stage.answer = show
+    stage.answer = shows(DELETED, until=asyncio.Event())
     async with stage.client.get(f"{JOBS_PATH}?watch=1{selector}") as answer:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.3):
                 await answer.content.readline()
-        assert stage.view.gate.here.named(JOBS, ObjectRef("demo", "one")) is not None
+        assert stage.here.named(JOBS, ONE) is not None
 
-        stage.view.gate.here.removed(JOBS, replace(JOB, resource_version="9"))
+        stage.here.removed(JOBS, replace(JOB, resource_version="9"))
         assert json.loads(await answer.content.readline()) == DELETED
 
 
@@ -695,7 +628,7 @@ def child(name: str, owner: str, kind: str = "Job") -> dict[str, object]:
     controller = {"apiVersion": "batch/v1", "kind": kind, "uid": owner, "controller": True}
     labels = {owner_label(RING): owner}
     meta = {"name": name, "labels": labels, "ownerReferences": [controller] if kind else []}
-    return {"metadata": {**meta, "resourceVersion": "7"}}
+    return {"resourceVersion": "7", **meta}
 
 
 CHILDREN = [
@@ -709,31 +642,20 @@ CHILDREN = [
 async def test_the_controller_reads_children_that_no_object_of_the_ring_controls(
     stage: Stage,
 ) -> None:
-    async def show(request: web.Request) -> web.StreamResponse:
-        lines = [
-            {"type": kind, "object": each} for kind in ("ADDED", "MODIFIED") for each in CHILDREN
-        ]
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        return (
-            web.Response(text=text)
-            if "watch" in request.query
-            else web.json_response({"items": CHILDREN})
-        )
-
-    stage.answer, stage.view.read_others = show, frozenset({PODS})
-    async with stage.client.get("/api/v1/pods?labelSelector=a") as answer:
-        listed = (await answer.json())["items"]
-    async with stage.client.get("/api/v1/pods?watch=1") as answer:
-        events = [json.loads(line) async for line in answer.content]
+    events = [event(kind, meta) for kind in ("ADDED", "MODIFIED") for meta in CHILDREN]
+    stage.answer = shows(*events, listed=page(*CHILDREN))
+    stage.view.read_others = frozenset({PODS})
+    listed = json.loads(await stage.read("/api/v1/pods?labelSelector=a"))["items"]
+    shown = list(map(json.loads, (await stage.read("/api/v1/pods?watch=1")).splitlines()))
 
     assert [each["metadata"]["name"] for each in listed] == ["mine", "free", "cron"]
-    assert [(each["type"], each["object"]["metadata"]["name"]) for each in events] == [
+    assert [(each["type"], each["object"]["metadata"]["name"]) for each in shown] == [
         ("ADDED", "mine"), ("ADDED", "free"), ("ADDED", "cron"),
         ("MODIFIED", "mine"), ("DELETED", "foreign"), ("MODIFIED", "free"), ("MODIFIED", "cron"),
     ]  # fmt: skip
-    stage.answer = nothing
-    async with stage.client.delete("/api/v1/namespaces/demo/pods") as answer:
-        assert answer.status == 200, "what it reads beside its own stays"
+    stage.answer = shows()
+    deleted = await stage.ask("DELETE", PODS_IN_DEMO)
+    assert deleted == 200, "what it reads beside its own stays"
     selectors = [request.query.get("labelSelector") for request in stage.asked]
     assert selectors == ["a", None, ME.selector]
 
@@ -741,8 +663,6 @@ async def test_the_controller_reads_children_that_no_object_of_the_ring_controls
 async def test_the_controller_gets_main_objects_of_others_if_it_is_told_to_need_them(
     stage: Stage,
 ) -> None:
-    other = f"{JOBS_IN_DEMO}/other"
     for told, status in ((frozenset[GroupResource](), 404), (frozenset({JOBS}), 200)):
         stage.view.read_others = told
-        async with stage.client.get(other) as answer:
-            assert answer.status == status
+        assert await stage.ask("GET", f"{JOBS_IN_DEMO}/other") == status
