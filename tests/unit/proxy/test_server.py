@@ -201,6 +201,16 @@ async def test_a_lease_can_be_a_child(stage: Stage) -> None:
     assert await stage.ask("POST", LEASES_PATH, lease) == 409, "its parent is not here"
 
 
+@pytest.mark.parametrize("path", [JOBS_PATH, JOB_PATH, f"{JOBS_PATH}?watch=1", "/api/v1/pods"])
+async def test_an_error_is_passed_on(path: str, stage: Stage) -> None:
+    async def fails(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=403, text="why")
+
+    stage.answer, stage.view.read_others = fails, frozenset({PODS})
+    async with stage.client.get(path) as answer:
+        assert (answer.status, await answer.text()) == (403, "why")
+
+
 async def test_half_an_answer_is_never_completed_by_another(stage: Stage) -> None:
     async def half(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "1000"})
@@ -454,12 +464,18 @@ async def test_a_child_that_nobody_controls_is_adopted_by_a_patch_like_any_write
 
 
 @pytest.mark.parametrize(
-    ("path", "shown"), [("/version", False), ("/api/v1/secrets", False), ("/api/v1/pods", True)]
+    ("path", "shown"),
+    [
+        ("/version", False),
+        ("/api/v1/secrets", False),
+        ("/api/v1/pods", True),
+        (f"{LEASES_PATH}/lock", True),
+    ],
 )
 async def test_only_requests_about_the_ring_show_that_the_controller_runs(
     path: str, shown: bool, stage: Stage
 ) -> None:
-    await stage.read(path)  # it can come from another container of the pod
+    await stage.ask("GET", path)  # it can come from another container of the pod
     await asyncio.sleep(CACHED_SECONDS)
 
     main = stage.here.named(JOBS, ONE)
