@@ -73,6 +73,7 @@ class Arrivals:
 
     async def _until_shown(self, resource: GroupResource, new: Mapping[str, ObjectMeta]) -> None:
         for child in self._controlled[resource]:
+            await self._streams.until_back(child)
             for selectors in self._streams.selectors(child):
                 latest = await self._latest(child, selectors, new)
                 for at, last in latest.items():

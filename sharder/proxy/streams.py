@@ -172,6 +172,11 @@ class Streams:
         sights = [each.sight for each in self._open] + list(self._expected)
         return {sight.selectors for sight in sights if sight.resource == resource}
 
+    async def until_back(self, resource: GroupResource) -> None:
+        """Wait while the controller does not watch a resource that it has watched."""
+        while resource in self._ended and not self.is_watching(resource):
+            await self._changed.wait()
+
     async def until_shown(
         self, resource: GroupResource, selectors: Selectors, namespace: str, version: int
     ) -> None:

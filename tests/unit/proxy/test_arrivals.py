@@ -78,11 +78,26 @@ async def test_an_object_waits_for_children_that_the_selectors_of_a_watch_match(
         assert await shard.is_ready()
 
 
-async def test_an_object_waits_for_a_watch_that_has_just_ended() -> None:
+async def test_an_object_waits_for_each_watch_that_has_just_ended() -> None:
     shard = Shard()
     with shard.streams.opened(ALL, "6"):
         pass
-    assert not await shard.is_ready()
+    with shard.streams.opened(ALL._replace(selectors=Selectors()), "7"):
+        assert not await shard.is_ready()
+
+        with shard.streams.opened(ALL, "7"):
+            assert await shard.is_ready()
+
+
+async def test_an_object_waits_until_its_children_are_watched_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sharder.proxy.streams.RETURN_SECONDS", 0.0)
+    shard = Shard()
+    assert await shard.is_ready(), "they were never watched"
+    with shard.streams.opened(ALL, "6"):
+        pass
+    assert not await shard.is_ready(), "the controller stands still, and only its stream is open"
 
     with shard.streams.opened(ALL, "7"):
         assert await shard.is_ready()
