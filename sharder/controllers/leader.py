@@ -101,7 +101,8 @@ class LeaderControllers:
                 group.create_task(ports.annotation_warnings.report(), name="annotation warnings")
                 group.create_task(movement.run(), name="movement")
                 group.create_task(self._record_leader(), name="leader Event")
-                group.create_task(RingTransitions(ports, movement).run(), name="ring transitions")
+                transitions = RingTransitions(ports, movement.rebalancer.last)
+                group.create_task(transitions.run(), name="ring transitions")
                 group.create_task(self._follow_registration(), name="registration")
                 group.create_task(self._fence_proofs.run(), name="fences")
 

@@ -6,11 +6,10 @@ deletes Leases all the time causes no more sentences than `Allowance` permits.
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NoReturn
 
-from sharder.controllers.cache_events import Subscriber
-from sharder.controllers.movement.controller import Movement
 from sharder.controllers.ports import Ports
 from sharder.controllers.ring_status import about
 from sharder.core.api.ring import ControllerRing, LastRebalance
@@ -23,7 +22,6 @@ from sharder.core.status.phases import (
     phases_after,
     present,
     sentence,
-    silence_of,
     transitions,
 )
 from sharder.runtime.allowance import Allowance
@@ -49,8 +47,6 @@ class _State:
     uid: str
     told: Phases
     """The shards that were present when the ring was last told about."""
-    now: Phases
-    """The shards that are present now."""
     rebalanced: LastRebalance | None
     snapshot: RingSnapshot | None = None
     """The snapshot that was last told."""
@@ -60,58 +56,42 @@ class _State:
 class RingTransitions:
     """What was told about all rings."""
 
-    def __init__(self, ports: Ports, movement: Movement) -> None:
+    def __init__(
+        self, ports: Ports, last_rebalance: Callable[[RingName], LastRebalance | None]
+    ) -> None:
         """Start a term of leadership."""
         self._ports = ports
         self._cache = ports.cache
         self._clock = ports.clock
-        self._last_rebalance = movement.rebalancer.last
-        self._written = movement.written
-        """Gets the shards that ended, and those that are back."""
+        self._last_rebalance = last_rebalance
         self._rings: dict[RingName, _State] = {}
 
-    def _ring_changed(self, ring: RingName) -> None:
-        """Note the shards that ended since the ring's last snapshot."""
-        snapshot, state = self._cache.snapshot(ring), self._rings.get(ring)
-        if snapshot is None:
-            self._rings.pop(ring, None)
-        elif state is None or state.uid != snapshot.ring.metadata.uid:
-            self._begin(snapshot)
-        else:
-            after = phases_after(state.now, snapshot)
-            stay = present(after)
-            for shard in stay.keys() - state.now.keys():
-                self._written.returned(ring, shard)
-            for shard in state.now.keys() - stay.keys():
-                self._written.ended(ring, shard, silence_of(snapshot, shard, after[shard]))
-            state.now = stay
-
-    def _begin(self, snapshot: RingSnapshot) -> None:
-        """Follow a ring; another leader has told the shards of a ring that has a status."""
-        now = present(phases_after({}, snapshot))
-        told = now if snapshot.ring.status.observed_generation else {}
-        last = self._last_rebalance(snapshot.name)
-        self._rings[snapshot.name] = _State(snapshot.ring.metadata.uid, told, now, last)
-
-    async def run(self) -> None:
+    async def run(self) -> NoReturn:
         """Tell transitions until cancelled."""
-        with self._cache.subscribed(Subscriber(ring=self._ring_changed)):
-            while True:
-                await self._tell_news()
-                await self._clock.sleep(TICK_SECONDS)
-
-    async def _tell_news(self) -> None:
-        news = list[tuple[ControllerRing, Transition]]()
-        async for ring in in_slices(list(self._rings), self._clock):
-            snapshot, state = self._cache.snapshot(ring), self._rings.get(ring)
-            if snapshot is not None and state is not None:
-                news += [(snapshot.ring, each) for each in self._news(snapshot, state)]
-        if news:
+        while True:
+            news, rings = list[tuple[ControllerRing, Transition]](), self._cache.rings()
+            for deleted in self._rings.keys() - set(rings):
+                del self._rings[deleted]
+            async for ring in in_slices(rings, self._clock):
+                if (snapshot := self._cache.snapshot(ring)) is not None:
+                    news += [(snapshot.ring, each) for each in self._news(snapshot)]
             await self._tell(news)
+            await self._clock.sleep(TICK_SECONDS)
 
-    def _news(self, snapshot: RingSnapshot, state: _State) -> list[Transition]:
+    def _state_of(self, snapshot: RingSnapshot) -> _State:
+        """Return the ring's state; another leader has told the shards of one with a status."""
+        state, uid = self._rings.get(snapshot.name), snapshot.ring.metadata.uid
+        if state is None or state.uid != uid:
+            is_known = snapshot.ring.status.observed_generation
+            told = present(phases_after({}, snapshot)) if is_known else {}
+            state = _State(uid, told, self._last_rebalance(snapshot.name))
+            self._rings[snapshot.name] = state
+        return state
+
+    def _news(self, snapshot: RingSnapshot) -> list[Transition]:
         """Return what was not told yet, if that is allowed now."""
-        last, found, told = self._last_rebalance(snapshot.name), list[Transition](), {}
+        state, told = self._state_of(snapshot), {}
+        last, found = self._last_rebalance(snapshot.name), list[Transition]()
         if snapshot is not state.snapshot:
             after = phases_after(state.told, snapshot)
             told = present(after)

@@ -69,7 +69,6 @@ class Movement:
         )
         self._loop = HandoverLoop(inside, self._lease_guard)
         self._mover, self.watches = self._loop.mover, self._loop.watches
-        self.written = self._mover.written
         self.resync = Resync(
             inside,
             mover=self._mover,

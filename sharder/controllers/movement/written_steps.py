@@ -16,14 +16,12 @@ from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import LastResync
 from sharder.core.errors import Conflict
+from sharder.core.leases.membership import Standing
 from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Send, Step
-from sharder.core.names import RingName, ShardName
+from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 _log = logging.getLogger(__name__)
-
-MAX_ENDED: Final = 2_048
-"""Limit on the remembered ended shards: any client can create Leases and let them expire."""
 
 ENDED_SECONDS: Final = 600.0
 """How long an end is remembered: an object that is on the shard later was put there since."""
@@ -39,18 +37,6 @@ class WrittenSteps:
         """`unassigned` knows who released objects."""
         self._ports = ports
         self._unassigned = unassigned
-        self._ended: dict[tuple[RingName, ShardName], float] = {}
-        """When each shard that ended was last known to work (monotonic)."""
-
-    def ended(self, ring: RingName, shard: ShardName, seconds: float) -> None:
-        """Record that a shard ended, `seconds` after it was last known to work."""
-        self._ended[ring, shard] = self._ports.clock.monotonic() - seconds
-        while len(self._ended) > MAX_ENDED:
-            del self._ended[next(iter(self._ended))]
-
-    def returned(self, ring: RingName, shard: ShardName) -> None:
-        """Forget the end of a shard that works again."""
-        self._ended.pop((ring, shard), None)
 
     def note(
         self,
@@ -96,13 +82,18 @@ class WrittenSteps:
             self._ports.clock.monotonic(),
             self._ports.metrics.times["handover_seconds"],
         )
-        ended = None if last is None else self._ended.get((key.ring, last))
+        ended = None if last is None else self._last_worked(snapshot, last)
         if ended is not None and now - ended < ENDED_SECONDS:
             handover.observe(now - ended, key.ring, LOST)
         elif last is not None and since is not None:
             handover.observe(now - since, key.ring, DRAINED)
         if last != shard:
             self._ports.on_assigned(key.ring, last, shard)
+
+    def _last_worked(self, snapshot: RingSnapshot, shard: ShardName) -> float | None:
+        is_gone = snapshot.members.standing_of(shard) is Standing.GONE
+        membership = self._ports.cache.membership
+        return membership.last_worked(snapshot.name, shard) if is_gone else None
 
     def _last(
         self, snapshot: RingSnapshot, key: ObjectKey, before: PartialObject

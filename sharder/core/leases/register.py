@@ -112,6 +112,11 @@ class Membership:
         found = self._rings.get(ring)
         return found is not None and shard in found.back
 
+    def last_worked(self, ring: RingName, shard: ShardName) -> float | None:
+        """Return when a shard that is gone was last known to work, None if this is unknown."""
+        found = self._rings.get(ring)
+        return None if found is None else max(found.last_worked(shard, self._blind), default=None)
+
     def members(self, ring: RingName, at: float, *, namespaces: Collection[str] = ()) -> Members:
         """Return the ring's members at `at` (monotonic): the same object until they change.
 

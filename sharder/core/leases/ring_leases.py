@@ -19,10 +19,12 @@ from sharder.core.leases.state import (
     SILENT_DURATIONS,
     ObservedLease,
     classify,
+    duration_of,
     is_given_up,
     is_held,
     problem_of,
     stops_after,
+    was_released,
 )
 from sharder.core.names import ObjectRef, ShardName
 
@@ -41,7 +43,7 @@ class RingLeases:
         self._places = places
         self.known: dict[ObjectRef, ObservedLease] = {}
         self.departed: dict[ObjectRef, float] = {}
-        """Leases that were deleted or dropped, and until when their shards might work."""
+        """Leases that were deleted or dropped, and until when their shards might have worked."""
         self.doubted_until = -inf
         """Until when a shard without a known Lease might work."""
         self.longest = 0.0
@@ -133,8 +135,6 @@ class RingLeases:
             others = [ref for ref in self.known if ref.name not in inside]
             self._former.update(self._working_outside(others))
         until = max(self.doubted_until, strangers_until)
-        if at >= until:
-            self.departed = {ref: end for ref, end in self.departed.items() if end > at}
         self._members = self._judge(at, _standing(at, until))
         edges = (*self.departed.values(), until, self.doubted_until)
         self.valid_until = min((edge for edge in edges if edge > at), default=inf)
@@ -146,7 +146,7 @@ class RingLeases:
         validity = classify((each.lease for each in self.known.values()), self._namespaces)
         former = (self.known[ref].lease for ref in self._former)
         held_last = sorted((*filter(is_held, former), *validity.leases), key=is_held)
-        standings = best(self._standings(validity.problems, at))
+        standings = best(self._standings(validity.problems, at, stranger))
         return Members(
             standings=standings | dict.fromkeys(validity.duplicate_names, Standing.MISSING),
             stranger=stranger,
@@ -158,15 +158,30 @@ class RingLeases:
             validity=validity,
         )
 
+    def last_worked(self, name: str, blind: float) -> Iterator[float]:
+        """Yield when a shard that has stopped was last known to work, by each of its Leases.
+
+        `blind` are the seconds of all outages.
+        """
+        yield from (until for ref, until in self.departed.items() if ref.name == name)
+        for ref, seen in self.known.items():
+            if ref.name == name and is_given_up(seen.lease) and seen.renewed:
+                # We take a Lease over after this time without a renewal, and with this duration.
+                silence = (
+                    0.0 if was_released(seen.lease) else duration_of(seen.lease).total_seconds()
+                )
+                yield seen.since + blind - silence
+
     def _standings(
-        self, problems: Mapping[ObjectRef, str], at: float
+        self, problems: Mapping[ObjectRef, str], at: float, stranger: Standing
     ) -> Iterator[tuple[str, Standing]]:
         """Yield the standing that follows from each Lease, and each deleted one.
 
         While the ring is in doubt, a Lease that was given up or deleted says nothing: a shard of
         its name might hold another one, in another namespace.
         """
-        found = [(ref.name, _standing(at, until)) for ref, until in self.departed.items()]
+        departed = [(ref.name, _standing(at, until)) for ref, until in self.departed.items()]
+        found = [each for each in departed if Standing.MISSING in {each[1], stranger}]
         found += (
             (ref.name, standing_by(each.lease, problems.get(ref)))
             for ref, each in self.known.items()

@@ -16,7 +16,6 @@ from sharder.core.api.lease import Lease
 from sharder.core.leases.membership import Members, Standing, standing_by
 from sharder.core.leases.state import (
     ShardState,
-    duration_of,
     is_held,
     problem_of,
     state_of,
@@ -183,15 +182,6 @@ def phases_after(before: Phases, snapshot: RingSnapshot) -> dict[ShardName, Shar
         missed = before[shard] is ShardPhase.MISSING
         after[shard] = ShardPhase.LOST if missed else ShardPhase.LEFT
     return after
-
-
-def silence_of(snapshot: RingSnapshot, shard: ShardName, phase: ShardPhase) -> float:
-    """Return for how many seconds a shard that is gone had not renewed its Lease."""
-    lease = leases_of(snapshot.members).get(shard)
-    if phase is not ShardPhase.LOST or lease is None:
-        return 0.0
-    # We take a Lease over after this time without a renewal, and with this duration.
-    return duration_of(lease).total_seconds()
 
 
 def transitions(before: Phases, after: Phases) -> Iterator[Transition]:

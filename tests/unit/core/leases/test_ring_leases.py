@@ -11,7 +11,7 @@ from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.register import Membership
 from sharder.core.leases.ring_leases import MAX_KEPT
 from sharder.core.leases.state import MAX_LEASES
-from sharder.core.names import RING_LABEL, RingName, ShardName
+from sharder.core.names import RING_LABEL, SHARDER_IDENTITY, RingName, ShardName
 from tests.support.values import DEMO, A, B, C, lease
 
 OLD, YOUNG = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
@@ -246,3 +246,12 @@ def test_a_shard_whose_lease_another_client_takes_when_there_is_no_room_is_not_g
 
     assert members(membership, AT + 1).standing_of(A) is Standing.MISSING
     assert kept(membership) == MAX_KEPT
+
+
+def test_a_shard_worked_last_before_it_released_or_lost_its_lease_or_two_durations_after() -> None:
+    membership = watching(lease(A), lease(B), lease(C))
+    membership.see(lease(A, holder=""), AT + 5)
+    membership.see(lease(B, holder=SHARDER_IDENTITY, seconds=30), AT + 40)
+    membership.forget(lease(C), AT + 2)
+
+    assert [membership.last_worked(DEMO, each) for each in (A, B, C)] == [AT + 5, AT + 10, AT + 30]
