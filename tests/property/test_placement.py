@@ -163,8 +163,9 @@ def forgetting(number: int) -> Callable[[Tally], None]:
 
 def dropping(part: int) -> Callable[[Tally], None]:
     def drop(tally: Tally) -> None:
-        for _ in tally.dropping(PARTS[part]):
-            pass
+        leaving = tally.leave(PARTS[part])
+        for number in tally.shown_by(leaving):
+            tally.see(leaving, number, None)
 
     return drop
 

@@ -6,7 +6,7 @@ leader acts on changes, soon but not too often (docs/placement.md, "The tally").
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -23,6 +23,7 @@ from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.core.placement.counting.tally import AGE_SECONDS, Tally
 from sharder.core.placement.placer import Placer
 from sharder.core.ring.snapshot import RingSnapshot
+from sharder.runtime.event_loop import in_slices
 from sharder.runtime.workqueue import WorkQueue
 
 _NAMESPACES = GroupResource("", "namespaces")
@@ -123,15 +124,16 @@ class Tallies:
         for part in state.watches.keys() - wanted.keys():
             if not any(part.includes(it) or it.includes(part) for it in unlisted):
                 state.watches.pop(part).stop()
-                steps = state.tally.dropping(part)
-                group.create_task(self._take(steps), name=f"drop {part}")
+                leaving = state.tally.leave(part)
+                group.create_task(self._drop(state.tally, leaving), name=f"drop {part}")
         state.tally.unread = tuple(sorted(map(str, given_up)))
         if set(unlisted) <= set(given_up) and len(given_up) < len(wanted):
             state.tally.synced = True
 
-    async def _take(self, steps: Iterator[None]) -> None:
-        for _ in steps:
-            await self._clock.sleep(0)
+    async def _drop(self, tally: Tally, part: Hashable) -> None:
+        """Forget the objects of a part, unless another part has them."""
+        async for identity in in_slices(tally.shown_by(part), self._clock):
+            tally.see(part, identity, None)
 
 
 def _parts_of(snapshot: RingSnapshot) -> Iterator[Part]:

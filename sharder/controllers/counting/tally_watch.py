@@ -23,6 +23,7 @@ from sharder.core.ring.snapshot import RingSnapshot, version_of
 from sharder.ports import Changed, Listed, Objects, Removed
 from sharder.runtime.backoff import Rng, failures_after
 from sharder.runtime.clock import Clock
+from sharder.runtime.event_loop import in_slices
 from sharder.runtime.reflector import Polled, follow
 
 GIVE_UP_SECONDS = 10.0
@@ -65,8 +66,8 @@ class TallyWatch:
         self._part = part
         self._tally = tally
         self._is_known = partial(ports.cache.is_scope_known, part.ring)
-        self._early: dict[str, dict[int, Entry]] = {}
-        """Objects of unknown namespaces, by namespace."""
+        self._early: dict[int, tuple[str, Entry]] = {}
+        """Objects of unknown namespaces, and these."""
         self._is_listing = False
         self._unseen = set[int]()
         """Identities of counted objects that the current list has not shown yet."""
@@ -99,10 +100,10 @@ class TallyWatch:
         if self._is_listing:
             return
         snapshot = self._ports.cache.snapshot(self._part.ring)
-        for namespace in list(filter(self._is_known, self._early)):
-            entries = self._early.pop(namespace)
-            if snapshot is not None and namespace in snapshot.namespaces:
-                for identity, entry in entries.items():
+        for identity, (namespace, entry) in list(self._early.items()):
+            if self._is_known(namespace):
+                del self._early[identity]
+                if snapshot is not None and namespace in snapshot.namespaces:
                     self._tally.see(self._part, identity, entry)
 
     async def _follow(self, resource: Resource) -> None:
@@ -167,11 +168,11 @@ class TallyWatch:
         self._early = {}
 
     async def _finish(self) -> None:
-        """Remove objects that were not listed, in steps between which admission can run."""
+        """Remove objects that were not listed; admission can run in between."""
         if not self._is_listing:  # the list was empty
             self._begin()
-        for _ in self._tally.removing(self._part, self._unseen):
-            await self._ports.clock.sleep(0)
+        async for identity in in_slices(self._unseen, self._ports.clock):
+            self._tally.see(self._part, identity, None)
         self._is_listing, self._failing_since, self._unseen = False, None, set()
         self.recheck()
         self._found(is_listed=True)
@@ -182,10 +183,9 @@ class TallyWatch:
 
     def _see(self, obj: PartialObject, *, is_there: bool) -> None:
         identity = identity_of(main_key(obj))
-        for entries in self._early.values():
-            entries.pop(identity, None)
+        self._early.pop(identity, None)
         found = self._entry(obj) if is_there else None
-        if not any(identity in entries for entries in self._early.values()):
+        if identity not in self._early:
             entry = None if found is None else found[1]
             self._tally.see(self._part, identity, entry, version_of(obj) or NEWEST)
 
@@ -200,5 +200,5 @@ class TallyWatch:
             return identity, entry
         namespace = obj.metadata.namespace or obj.metadata.name  # a Namespace is its own
         if not self._is_known(namespace):
-            self._early.setdefault(namespace, {})[identity] = entry
+            self._early[identity] = namespace, entry
         return None

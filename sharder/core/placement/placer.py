@@ -257,25 +257,14 @@ class Placer:
     def _choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
         """Return one of the candidates, or a reason why there is none.
 
-        A moving object goes to a shard of the newest revision if one can have it.  With a strategy
-        that sticks, that is the one with the fewest objects.
+        A moving object goes to a shard of the newest revision if one can have it.
         """
-        newest, strategy = self.layout.newest if demand.moves else None, self.strategy
-        if newest is None:
-            return strategy.choose(demand, candidates, counts)
-        preferred = [s for s in candidates if s.revision == newest]
-        if not strategy.sticks:
-            return strategy.choose(demand, preferred or candidates, counts)
-
-        def fewest_first(shard: Shard) -> tuple[int, ShardName]:
-            coming = sum(counts.heading_to(shard.name).values())
-            return counts.on(shard.name) + coming, shard.name
-
-        objection = strategy.declines(demand, candidates, counts)
-        for shard in sorted(preferred, key=fewest_first):
-            if objection(shard) is None:
-                return Choice(shard.name)
-        return strategy.choose(demand, candidates, counts)
+        newest = self.layout.newest if demand.moves else None
+        if newest is not None and (new := [s for s in candidates if s.revision == newest]):
+            choice = self.strategy.choose(demand, new, counts)
+            if choice.shard is not None:
+                return choice
+        return self.strategy.choose(demand, candidates, counts)
 
     def _why_none(self, demand: Demand, counts: Counts) -> str:
         """Return why no shard can have the object, in one sentence."""

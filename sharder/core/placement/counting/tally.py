@@ -6,7 +6,7 @@ The tally changes only on one event loop, so an object is counted before the nex
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable
 from sys import maxsize
 from typing import Final, NamedTuple
 
@@ -18,9 +18,6 @@ from sharder.core.placement.counting.counts import Counted, Counts, Entry, makes
 
 AGE_SECONDS: Final = 1.0
 """Seconds between two calls of `age`."""
-
-STEP: Final = 1000
-"""Objects that are forgotten in one step, which takes about 5 ms."""
 
 LIVES: Final = 30
 """How many times an assumption ages before it is forgotten: the watch can be late or broken."""
@@ -115,6 +112,8 @@ class Tally(Counts):
         known = self._parts.setdefault(part, {})
         if entry is None:
             known.pop(identity, None)
+            if not known:
+                del self._parts[part]
         else:
             known[identity] = self._shared.setdefault(entry, entry)
         shown = self._shown(identity)
@@ -158,27 +157,17 @@ class Tally(Counts):
         """Return the objects that a part shows."""
         return set(self._parts.get(part, ()))
 
-    def removing(self, part: Hashable, identities: Iterable[int]) -> Iterator[None]:
-        """Forget objects that a part no longer shows; yield between steps."""
-        for number, identity in enumerate(identities, start=1):
-            self.see(part, identity, None)
-            if not number % STEP:
-                yield
-
-    def dropping(self, part: Hashable) -> Iterator[None]:
-        """Drop a part in steps; an object counts until its step, or while another part has it."""
-        leaving = object()  # A new part of the same name can begin before this one has ended.
+    def leave(self, part: Hashable) -> Hashable:
+        """Rename a part whose objects leave, because a new one of its name can begin before."""
+        leaving = object()
         self._parts = {leaving if p == part else p: known for p, known in self._parts.items()}
-        return self._emptying(leaving)
+        return leaving
 
     def clear(self) -> None:
-        """Drop all parts at once."""
+        """Drop all parts."""
         for part in list(self._parts):
-            list(self.dropping(part))
-
-    def _emptying(self, part: Hashable) -> Iterator[None]:
-        yield from self.removing(part, self.shown_by(part))
-        self._parts.pop(part, None)
+            for identity in self.shown_by(part):
+                self.see(part, identity, None)
 
     @override
     def _tidy(self) -> None:

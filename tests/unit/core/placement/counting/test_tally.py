@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharder.core.placement.counting.counts import Entry
-from sharder.core.placement.counting.tally import BRIEF_LIVES, LIVES, STEP, Reservation, Tally
+from sharder.core.placement.counting.tally import BRIEF_LIVES, LIVES, Reservation, Tally
 from tests.support.values import A, B, C
 
 WIDGETS, SECRETS = "widgets", "secrets"
@@ -116,15 +116,6 @@ def test_entries_that_came_and_went_are_dropped() -> None:
 
     assert len(tally._shared) == 1
     assert tally.entry(1) == Entry(A, (1999,))
-
-
-def test_others_have_their_turn_while_much_is_forgotten() -> None:
-    tally = counted(*[Entry(A)] * 3 * STEP)
-
-    seen = [tally.objects for _ in tally.removing(WIDGETS, range(STEP))]
-    seen += [tally.objects for _ in tally.dropping(WIDGETS)]
-
-    assert seen == [2 * STEP, STEP, 0]
 
 
 entries = st.builds(
