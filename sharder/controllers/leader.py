@@ -17,7 +17,7 @@ from sharder.controllers.movement.controller import HandoverLoop, Movement
 from sharder.controllers.movement.mover import AGAIN_SECONDS
 from sharder.controllers.ports import Ports
 from sharder.controllers.ring_controller import Problems, RingController
-from sharder.controllers.ring_status import FenceProofs, StatusReports
+from sharder.controllers.ring_status import StatusReports
 from sharder.controllers.ring_transitions import RingTransitions
 from sharder.core.errors import LeaseLost
 from sharder.core.names import NO_RING, VALIDATION_NAME, ObjectRef, RingName
@@ -66,10 +66,7 @@ class LeaderControllers:
             resync_ring=self._resyncs.add,
         )
         self._movement = Movement(ports)
-        self._fence_proofs = FenceProofs(ports)
-        self._reports = StatusReports(
-            ports, self._movement, fault_of=self._problems.of, fence_of=self._fence_proofs.of
-        )
+        self._reports = StatusReports(ports, self._movement, fault_of=self._problems.of)
         self._ring_controller = RingController(
             ports, reports=self._reports, problems=self._problems, period=self._apply_period
         )
@@ -104,7 +101,6 @@ class LeaderControllers:
                 transitions = RingTransitions(ports, movement.rebalancer.last)
                 group.create_task(transitions.run(), name="ring transitions")
                 group.create_task(self._follow_registration(), name="registration")
-                group.create_task(self._fence_proofs.run(), name="fences")
 
     async def _reconcile_ring(self, ring: RingName) -> float | None:
         """Reconcile a ring; `NO_RING` stands for what concerns all rings."""

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NoReturn
+from typing import Final
 
 from sharder.controllers.movement.controller import Movement
 from sharder.controllers.ports import Ports
@@ -49,6 +49,11 @@ from sharder.runtime.reflector import POLL_SECONDS
 _log = logging.getLogger(__name__)
 
 
+PROVE_SECONDS: Final = 60.0
+"""Seconds between two dry runs for a ring, fenced or not: a fence can be applied or removed at any
+time."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sent:
     """The status that was last written."""
@@ -66,21 +71,20 @@ class StatusReports:
         movement: Movement,
         *,
         fault_of: Callable[[RingName], Fault | None],
-        fence_of: Callable[[RingName], Proof | None],
     ) -> None:
         """Start with nothing written.
 
-        `fault_of` returns why a ring is not ready, None if it is ready, and `fence_of` the last
-        proof of its fence.
+        `fault_of` returns why a ring is not ready, None if it is ready.
         """
         self._cache = ports.cache
         self._ports = ports
         self._movement = movement
         self._fault_of = fault_of
-        self._fence_of = fence_of
         self._clock = ports.clock
         self._sent: dict[RingName, _Sent] = {}
         self._paces: dict[RingName, StatusThrottle] = {}
+        self._proofs: dict[RingName, tuple[Proof, float]] = {}
+        """The last proof of each ring's fence, and when the next one is due."""
 
     async def write(self, name: RingName) -> float | None:
         """Write the status if it changed; return the seconds until the next attempt, if any.
@@ -89,13 +93,14 @@ class StatusReports:
         stored status can be older than our last write, and lacks fields that an old CRD prunes,
         which would then be written again and again.
         """
+        await self._prove(name)
         snapshot = self._cache.snapshot(name)
         if snapshot is None:
             return None
         pace, at = self._paces.setdefault(name, StatusThrottle()), self._clock.monotonic()
         before = self._before(snapshot.ring)
         after = self._after(snapshot, before, pace, at)
-        waits = [pace.settles_in(at)]
+        waits = [pace.settles_in(at), self._proofs[name][1] - at]
         if after != before:
             due = pace.counts_due_in(at, rings=len(self._paces))
             if due and not is_urgent(after, before):
@@ -109,6 +114,18 @@ class StatusReports:
         """Forget a deleted ring."""
         self._sent.pop(name, None)
         self._paces.pop(name, None)
+        self._proofs.pop(name, None)
+
+    async def _prove(self, ring: RingName) -> None:
+        """Find out once a minute whether the ring's fence is in force."""
+        now = self._clock.monotonic()
+        if ring in self._proofs and now < self._proofs[ring][1]:
+            return
+        try:
+            proof = await self._ports.prove_fence(ring)
+        except ApiError as error:
+            proof = UnknownFence(str(error))
+        self._proofs[ring] = proof, now + PROVE_SECONDS
 
     def _before(self, ring: ControllerRing) -> RingStatus:
         sent = self._sent.get(ring.name)
@@ -172,7 +189,7 @@ class StatusReports:
                 uncounted=movement.uncounted(snapshot.name),
             ),
             exhausted(stats, available=available),
-            fenced(before, self._fence_of(ring.name), ring, snapshot.members, now),
+            fenced(before, self._proofs[ring.name][0], ring, snapshot.members, now),
         )
         return [condition for condition in conditions if condition is not None]
 
@@ -199,43 +216,6 @@ def about(ring: ControllerRing) -> PartialObject:
         kind="ControllerRing",
         metadata=ring.metadata,
     )
-
-
-PROVE_SECONDS: Final = 60.0
-"""Seconds between two dry runs for a ring, fenced or not: a fence can be applied or removed at any
-time."""
-
-
-class FenceProofs:
-    """The last proof of each ring's fence."""
-
-    def __init__(self, ports: Ports) -> None:
-        self._ports = ports
-        self._proofs: dict[RingName, Proof] = {}
-
-    def of(self, ring: RingName) -> Proof | None:
-        """Return the last proof, None before the first proof."""
-        return self._proofs.get(ring)
-
-    async def run(self) -> NoReturn:
-        """Check one ring after the other until cancelled."""
-        while True:
-            rings = self._ports.cache.rings()
-            for gone in self._proofs.keys() - set(rings):
-                del self._proofs[gone]
-            for ring in rings:
-                if self._ports.leads():
-                    await self._prove(ring)
-            await self._ports.clock.sleep(PROVE_SECONDS)
-
-    async def _prove(self, ring: RingName) -> None:
-        try:
-            proof = await self._ports.prove_fence(ring)
-        except ApiError as error:
-            proof = UnknownFence(str(error))
-        if self._proofs.get(ring) != proof:
-            self._proofs[ring] = proof
-            self._ports.on_change(ring)
 
 
 MAX_RESOURCES: Final = 8
