@@ -167,16 +167,14 @@ class _CheckedTally:
     """A ring's tally at the last check."""
 
     tally: Tally
-    placer: Placer | None = None
-    changes: int = -1
+    basis: tuple[int, Placer, tuple[str, ...]] | None = None
+    """What the counts, the ceilings and the unread parts were."""
     departures: int = 0
     """The number of departures when waiting objects were last retried."""
     tried_at: float = -inf
     excess: Mapping[ShardName, int] | None = None
     """None before everything was listed."""
     requested_at: float = 0.0
-    unread: tuple[str, ...] = ()
-    """The parts that could not be read, at the last report."""
 
 
 class TallyMonitor:
@@ -206,20 +204,17 @@ class TallyMonitor:
         seen = self._seen.get(snapshot.name)
         if seen is None or seen.tally is not tally:
             seen = self._seen[snapshot.name] = _CheckedTally(tally)
-        if tally.unread != seen.unread:
-            seen.unread = tally.unread
+        basis = tally.changes, snapshot.placer, tally.unread
+        is_news, seen.basis = seen.basis != basis, basis
+        if is_news:
             self._report(snapshot.name)
         if not tally.synced:
             seen.excess = None
             return
         now = self._clock.monotonic()
-        is_news = seen.changes != tally.changes or seen.placer is not snapshot.placer
-        seen.changes, seen.placer = tally.changes, snapshot.placer
         if is_news or seen.excess is None or seen.excess:
             self._request_pass(snapshot, seen, now)
         self._retry_waiting(snapshot, tally, seen, now)
-        if is_news:
-            self._report(snapshot.name)
 
     def _request_pass(self, snapshot: RingSnapshot, seen: _CheckedTally, now: float) -> None:
         """Request a pass if a shard has too many objects, or after the first list."""
