@@ -4,7 +4,7 @@ Every client that can write a Lease can write its labels and annotations.  An in
 ignored, and `invalid_annotations` reports it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -99,22 +99,34 @@ class Shard:
         return None if declared is None else min(int(declared), MAX_CEILING)
 
 
-def shard_of(lease: Lease) -> Shard:
-    """Return the shard that the Lease describes; invalid values are left out."""
+def shard_of(lease: Lease, complain: Callable[[str], None] = lambda _why: None) -> Shard:
+    """Return the shard that the Lease describes.
+
+    `complain` is called with each annotation that is invalid and left out, and why.
+    """
     meta = lease.metadata
+
+    def parsed(key: str, read: Callable[[str], T], default: T) -> T:
+        text = meta.annotation(key)
+        try:
+            return read(text) if text else default
+        except ValueError as error:
+            complain(f"the annotation {key} is ignored: {error}")
+            return default
+
     return Shard(
         name=ShardName(meta.name),
         region=meta.label(REGION_LABEL),
         zone=meta.label(ZONE_LABEL),
-        pool=_parsed(_pool, meta.annotation(POOL_ANNOTATION), ""),
-        weight=_parsed(_weight, meta.annotation(WEIGHT_ANNOTATION), 1.0),
-        capacity=_parsed(quantities, meta.annotation(CAPACITY_ANNOTATION), _NOTHING),
-        cordoned=_parsed(_flag, meta.annotation(CORDONED_ANNOTATION), default=False),
-        evacuating=_parsed(_evacuation, meta.annotation(EVACUATE_ANNOTATION), default=False),
+        pool=parsed(POOL_ANNOTATION, _pool, ""),
+        weight=parsed(WEIGHT_ANNOTATION, _weight, 1.0),
+        capacity=parsed(CAPACITY_ANNOTATION, quantities, _NOTHING),
+        cordoned=parsed(CORDONED_ANNOTATION, _flag, default=False),
+        evacuating=parsed(EVACUATE_ANNOTATION, _evacuation, default=False),
         revision=(revision := meta.label(REVISION_LABEL)),
         since=_seconds(lease.spec.acquire_time) if revision else 0.0,
         ready=meta.label(STATE_LABEL) not in _UNWELL,
-        problem=_parsed(_problem, meta.annotation(PROBLEM_ANNOTATION), ""),
+        problem=parsed(PROBLEM_ANNOTATION, _problem, ""),
     )
 
 
@@ -129,32 +141,11 @@ def can_take_over(lease: Lease, now: datetime) -> bool:
     )
 
 
-def invalid_annotations(lease: Lease) -> Iterator[str]:
-    """Yield which annotations of the Lease are ignored, and why."""
-    readers: dict[str, Callable[[str], object]] = {
-        POOL_ANNOTATION: _pool,
-        WEIGHT_ANNOTATION: _weight,
-        CAPACITY_ANNOTATION: quantities,
-        CORDONED_ANNOTATION: _flag,
-        EVACUATE_ANNOTATION: _evacuation,
-        PROBLEM_ANNOTATION: _problem,
-    }
-    for key, read in readers.items():
-        text = lease.metadata.annotation(key)
-        try:
-            if text:
-                read(text)
-        except ValueError as error:
-            yield f"the annotation {key} is ignored: {error}"
-
-
-def _parsed(read: Callable[[str], T], text: str, default: T) -> T:
-    if not text:
-        return default
-    try:
-        return read(text)
-    except ValueError:
-        return default
+def invalid_annotations(lease: Lease) -> list[str]:
+    """Return which annotations of the Lease are ignored, and why."""
+    found = list[str]()
+    shard_of(lease, found.append)
+    return found
 
 
 def _pool(text: str) -> str:
