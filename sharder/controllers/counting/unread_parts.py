@@ -55,10 +55,10 @@ class UnreadParts:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._queue = WorkQueue[Part](clock=ports.clock, rng=ports.rng, backoff=BACKOFF)
-        self._failing: dict[RingName, dict[Part, _Failing]] = {}
+        self._failing: dict[Part, _Failing] = {}
 
     def __contains__(self, part: Part) -> bool:
-        return part in self._failing.get(part.ring, {})
+        return part in self._failing
 
     async def run(self, worker: Worker[Part]) -> None:
         """Read parts again, each after its back-off, until cancelled."""
@@ -70,7 +70,7 @@ class UnreadParts:
 
     def failed(self, part: Part, error: Unreadable) -> float:
         """Record a failure; return the seconds until the part is read again."""
-        failing = self._failing.setdefault(part.ring, {}).setdefault(part, _Failing(error))
+        failing = self._failing.setdefault(part, _Failing(error))
         failing.times += 1
         is_new = failing.times == 1 or str(failing.error) != str(error)
         failing.error = error
@@ -93,11 +93,7 @@ class UnreadParts:
 
     def forget(self, part: Part) -> None:
         """Forget a part that is no longer a part of its ring."""
-        failing = self._failing.get(part.ring, {})
-        was_failing = failing.pop(part, None) is not None
-        if not failing:
-            self._failing.pop(part.ring, None)
-        if was_failing:
+        if self._failing.pop(part, None) is not None:
             self._report(part.ring)
 
     def _report(self, ring: RingName) -> None:
@@ -120,4 +116,5 @@ class UnreadParts:
         )
 
     def _known(self, ring: RingName) -> list[tuple[Part, _Failing]]:
-        return sorted(self._failing.get(ring, {}).items(), key=itemgetter(0))
+        known = [each for each in self._failing.items() if each[0].ring == ring]
+        return sorted(known, key=itemgetter(0))
