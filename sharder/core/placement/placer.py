@@ -110,16 +110,13 @@ class Placer:
 
     def objection(self, demand: Demand, shard: Shard, counts: Counts) -> str | None:
         """Return why an available shard cannot get the object, None if it can."""
-        why = self._objection(shard, demand)
-        if why is not None or not self.sticks:
-            return why
         ceilings = self.ceilings(counts, demand)
-        why = self._fullness(shard, demand, ceilings)
-        if why is not None:
+        why = self._why_not(shard, demand, ceilings)
+        if why is not None or not self.sticks:
             return why
         fitting = [s for s in self.layout.open if self._objection(s, demand) is None]
         candidates = ceilings.with_room(fitting, demand)
-        return self.strategy.declines(demand, candidates, counts)(shard)
+        return self.strategy.objection(shard, demand, candidates, counts)
 
     def goal_of(self, demand: Demand) -> ShardName | None:
         """Return the shard to which the object is pinned, None if the pin does not count.
@@ -218,15 +215,11 @@ class Placer:
     ) -> dict[ShardName, str]:
         ceilings = self.ceilings(counts, demand)
         rejected: dict[ShardName, str] = {}
-        for shard in self.layout.available:
-            why = self._objection(shard, demand)
-            if why is None and self.sticks:
-                why = self._fullness(shard, demand, ceilings)
-            if why is not None:
-                rejected[shard.name] = why
         chosen_from = {shard.name for shard in candidates}
         for shard in self.layout.available:
-            if shard.name not in chosen_from and shard.name not in rejected:
+            if (why := self._why_not(shard, demand, ceilings)) is not None:
+                rejected[shard.name] = why
+            elif shard.name not in chosen_from:
                 rejected[shard.name] = "it does not renew its Lease in time, others do"
         return rejected
 
@@ -249,9 +242,11 @@ class Placer:
             return "it has no zone"
         return None
 
-    def _fullness(self, shard: Shard, demand: Demand, ceilings: Ceilings) -> str | None:
-        if shard.name == demand.current:
-            return None
+    def _why_not(self, shard: Shard, demand: Demand, ceilings: Ceilings) -> str | None:
+        """Return why a filter excludes the shard, by the counts too."""
+        why = self._objection(shard, demand)
+        if why is not None or not self.sticks or shard.name == demand.current:
+            return why
         return ceilings.objection(shard, pinned=demand.pin == shard.name)
 
     def _choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:

@@ -12,7 +12,7 @@ not only the last one.  Its random number comes from the object's key here, so t
 make the same choice.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import lcm
 from typing import Final, TypeAlias
@@ -27,7 +27,7 @@ from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.ranking import place_at, weights
-from sharder.core.placement.strategy import Choice, Layout, Objection, Strategy, group_members_of
+from sharder.core.placement.strategy import Choice, Layout, Strategy, group_members_of
 
 FEWEST: Final = 4
 """The minimum number of shards that the filters for load and room keep, as upstream."""
@@ -82,11 +82,12 @@ class LeastLoaded(Strategy):
         return xxh3_64_intdigest(demand.key.encode(), seed=_SEED) * total >> 64
 
     @override
-    def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
-        """Decline the shards that a hard filter drops."""
+    def objection(
+        self, shard: Shard, demand: Demand, candidates: Sequence[Shard], counts: Counts
+    ) -> str | None:
+        """Object to a shard that a hard filter drops."""
         cuts = islice(Chain(self, demand, counts).cuts(candidates), HARD)
-        dropped = {name: cut.objection for name, cut in _dropped(candidates, cuts).items()}
-        return lambda shard: dropped.get(shard.name)
+        return next((cut.objection for cut in cuts if shard not in cut.kept), None)
 
     @override
     def remarks(
@@ -94,24 +95,15 @@ class LeastLoaded(Strategy):
     ) -> dict[ShardName, str]:
         """Return each shard's load, and the filter that drops it or its weight in the draw."""
         chain = Chain(self, demand, counts)
-        cuts = list(chain.cuts(candidates))
-        fates = {
-            name: f"dropped by {cut.name}: {cut.objection}"
-            for name, cut in _dropped(candidates, cuts).items()
-        }
-        row = weights(len(cuts[-1].kept))
-        for shard, weight in zip(cuts[-1].kept, row, strict=True):
+        kept, fates = tuple(candidates), dict[ShardName, str]()
+        for cut in chain.cuts(candidates):
+            dropped = f"dropped by {cut.name}: {cut.objection}"
+            fates |= {shard.name: dropped for shard in kept if shard not in cut.kept}
+            kept = cut.kept
+        row = weights(len(kept))
+        for shard, weight in zip(kept, row, strict=True):
             fates[shard.name] = f"in the draw with a weight of {weight} of {sum(row)}"
         return {s.name: f"{chain.remark_on(s)}; {fates[s.name]}" for s in candidates}
-
-
-def _dropped(candidates: Sequence[Shard], cuts: Iterable[Cut]) -> dict[ShardName, Cut]:
-    """Return the cut that drops each shard."""
-    dropped: dict[ShardName, Cut] = {}
-    for cut in cuts:
-        kept = {shard.name for shard in cut.kept}
-        dropped = {s.name: cut for s in candidates if s.name not in kept} | dropped
-    return dropped
 
 
 class Chain:

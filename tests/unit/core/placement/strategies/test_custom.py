@@ -96,8 +96,9 @@ def test_a_strategy_that_is_not_installed_is_reported(name: str, reason: str) ->
 
 def test_it_objects_to_a_shard_that_the_function_does_not_choose_even_alone() -> None:
     first, *others = SHARDS
-    objection = custom(always(first.name)).declines(DEMAND, SHARDS, Tally())
+    of = custom(always(first.name))
 
-    assert objection(first) is None
-    assert all("not one of the candidates" in (objection(other) or "") for other in others)
-    assert others
+    reasons = [of.objection(shard, DEMAND, SHARDS, Tally()) or "" for shard in others]
+
+    assert of.objection(first, DEMAND, SHARDS, Tally()) is None
+    assert all("not one of the candidates" in why for why in reasons)
