@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from sharder.core.api.ring import RebalanceStrategy
+from sharder.core.api.ring import RebalanceSpec, RebalanceStrategy
 from sharder.core.names import ShardName
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard
-from sharder.core.rebalance.measures import RebalancePolicy
 from sharder.core.rebalance.packed import Outcome, append, outcome_of, pack
 from sharder.core.rebalance.run import Move, Problem
 
@@ -17,16 +16,17 @@ Admits = Callable[[str, ShardName], bool]
 A, B, C, D = (ShardName(name) for name in "abcd")
 
 
-def balance(threshold: float | None = 0.15, min_gain: float = 0.02) -> RebalancePolicy:
+def balance(threshold: float | None = 0.15, min_gain: float = 0.02) -> RebalanceSpec:
     """ResourceBalance over cpu and memory."""
-    return RebalancePolicy(
-        strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold, min_gain=min_gain
+    limit, strategy = "Auto" if threshold is None else str(threshold), RebalanceStrategy
+    return RebalanceSpec(
+        strategy=strategy.RESOURCE_BALANCE, threshold=limit, min_gain=str(min_gain)
     )
 
 
-def even(min_gain: float = 0.02) -> RebalancePolicy:
+def even(min_gain: float = 0.02) -> RebalanceSpec:
     """EvenLoad over cpu and memory."""
-    return RebalancePolicy(strategy=RebalanceStrategy.EVEN_LOAD, min_gain=min_gain)
+    return RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD, min_gain=str(min_gain))
 
 
 def shard(
@@ -76,7 +76,7 @@ def admits_all(_: str, __: ShardName) -> bool:
 
 
 def run(
-    policy: RebalancePolicy,
+    policy: RebalanceSpec,
     shards: Iterable[LoadedShard],
     objects: Iterable[LoadedObject],
     *,
@@ -89,7 +89,7 @@ def run(
 
 
 def packed(
-    policy: RebalancePolicy,
+    policy: RebalanceSpec,
     shards: Iterable[LoadedShard],
     objects: Iterable[LoadedObject],
     *,
@@ -101,7 +101,8 @@ def packed(
     for found in objects:
         allowed = tuple(s.name for s in shards if admits(found.key, s.name))
         append(lines, found if len(allowed) == len(shards) else replace(found, allowed=allowed))
-    return pack(Problem(policy=policy, shards=shards, budget=budget), lines)
+    spec = replace(policy, max_moves_per_interval=budget)
+    return pack(Problem(spec=spec, shards=shards), lines)
 
 
 def after(objects: Iterable[LoadedObject], moves: Iterable[Move]) -> list[LoadedObject]:

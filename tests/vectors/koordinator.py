@@ -9,9 +9,10 @@ from itertools import groupby
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
-from sharder.core.api.ring import MovementSpec, RebalanceSpec, RebalanceStrategy
+from sharder.core.api.ring import MovementSpec, RebalanceSpec
 from sharder.core.names import (
     DELETION_COST_ANNOTATION,
     EVICTION_COST_ANNOTATION,
@@ -23,14 +24,14 @@ from sharder.core.names import (
 )
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard, rank_of
 from sharder.core.rebalance.measures import (
-    RebalancePolicy,
+    fault_in,
     fragmentation,
     mean_and_sigma,
     measure_of,
-    policy_of,
     rates,
 )
 from sharder.core.rebalance.run import Move, Problem, ShardSide, run
+from tests.support.values_rebalance import balance
 from tests.vectors.koordinator_file import (
     Defaults,
     Mistake,
@@ -233,7 +234,7 @@ def _check_defaults(raw: msgspec.Raw) -> Iterator[Result]:
         paused=(defaults.paused, MovementSpec().paused),
         dry_run=(defaults.dry_run, spec.dry_run),
         resources=(defaults.resources, list(spec.resources)),
-        min_gain=(defaults.min_improvement_threshold, policy_of(spec).min_gain),
+        min_gain=(defaults.min_improvement_threshold, float(spec.min_gain)),
     )
     yield Result(case="default of the threshold: no meaning, ours is the proposal's Auto")
     yield Result(case="defaults of nodeFit and selectors: no meaning, room is always looked at")
@@ -244,7 +245,7 @@ def _check_mistakes(raw: msgspec.Raw) -> Iterator[Result]:
         if vector.args in _NO_MEANING:
             yield Result(case=f"{vector.args}: no meaning, {_NO_MEANING[vector.args]}")
         elif vector.args in _MISTAKES:
-            found = _is_refused(_MISTAKES[vector.args])
+            found = fault_in(_MISTAKES[vector.args]) is not None
             yield compared(f"{vector.args}: {vector.error}", refused=(True, found))
         else:
             yield Result(case=vector.args, problems=("nothing here checks that",))
@@ -272,14 +273,6 @@ def _rank(case: str, expected: int, pod: Pod, field: str) -> Result:
 def _in_sets(objects: Iterable[LoadedObject]) -> list[list[str]]:
     groups = groupby(objects, key=lambda obj: (obj.rank, obj.created))
     return [sorted(obj.key for obj in group) for _, group in groups]
-
-
-def _is_refused(spec: RebalanceSpec) -> bool:
-    try:
-        policy_of(spec)
-    except ValueError:
-        return True
-    return False
 
 
 def _with_metadata(pod: Pod) -> PartialObject:
@@ -341,10 +334,8 @@ def _moves(
     *,
     budget: int = 100,
 ) -> tuple[Move, ...]:
-    policy = RebalancePolicy(
-        strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold, min_gain=min_gain
-    )
-    problem = Problem(policy=policy, shards=list(shards), budget=budget)
+    spec = replace(balance(threshold, min_gain), max_moves_per_interval=budget)
+    problem = Problem(spec=spec, shards=list(shards))
     return tuple(run(problem, objects).moves)
 
 
@@ -352,9 +343,10 @@ def _selected(
     nodes: Mapping[ShardName, Mapping[str, float]], threshold: float | None
 ) -> tuple[float, list[str]]:
     """Return the threshold, and the nodes above it by name; each load is a rate."""
-    policy = RebalancePolicy(strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold)
     sides = list(_sides(nodes))
-    measure = measure_of(policy, [s.shard for s in sides], {s.name: s.load for s in sides})
+    measure = measure_of(
+        balance(threshold), [s.shard for s in sides], {s.name: s.load for s in sides}
+    )
     numbers = {side.name: measure.of(side.shard, side.load) for side in sides}
     chosen = [name for name, number in numbers.items() if measure.is_source(number)]
     return sum(mean_and_sigma([*numbers.values()])), sorted(chosen)

@@ -17,7 +17,7 @@ from sharder.core.leases.shard import OBJECTS
 from sharder.core.names import LOAD_ANNOTATION, ShardName
 from sharder.core.placement.demand import MAX_MOVE_COST, Demand
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard, load_of, rank_of, shard_of
-from sharder.core.rebalance.measures import measure_of, policy_of
+from sharder.core.rebalance.measures import fault_in, measure_of
 from sharder.core.rebalance.packed import append, pack
 from sharder.core.rebalance.run import Problem
 from sharder.core.ring.snapshot import RingSnapshot
@@ -79,10 +79,8 @@ class Balance:
     def standstill(self) -> str | None:
         """Return why no object can move for balance now, regardless of loads; None if some can."""
         snapshot = self._snapshot
-        try:
-            policy_of(snapshot.ring.spec.rebalance)
-        except ValueError as error:
-            return str(error)
+        if (fault := fault_in(snapshot.ring.spec.rebalance)) is not None:
+            return fault
         if snapshot.tally is None:
             return FOLLOWS
         if not snapshot.tally.synced:
@@ -93,12 +91,10 @@ class Balance:
 
     def packed(self) -> bytes:
         """Return the problem of this run, for `packed.computed`."""
-        spec, layout = self._snapshot.ring.spec.rebalance, self._snapshot.placer.layout
         problem = Problem(
-            policy=policy_of(spec),
+            spec=self._snapshot.ring.spec.rebalance,
             shards=self._shards(),
-            budget=spec.max_moves_per_interval,
-            pool_capacity=layout.spec.pool_capacity,
+            pool_capacity=self._snapshot.placer.layout.spec.pool_capacity,
             controlled=self._controlled,
         )
         return pack(problem, self._objects)
@@ -139,7 +135,7 @@ def is_even(snapshot: RingSnapshot) -> bool:
     if tally is None or spec.strategy is not RebalanceStrategy.EVEN_LOAD:
         return False
     shards = [shard_of(shard, room=None) for shard in layout.available]
-    measure = measure_of(policy_of(spec), shards, {})
+    measure = measure_of(spec, shards, {})
     if measure.resources or len(shards) < 2:
         return False
     held = Counter[ShardName | None]({shard.name: tally.on(shard.name) for shard in shards})

@@ -33,21 +33,6 @@ _NOTHING: Final[Mapping[str, float]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RebalancePolicy:
-    """When objects leave a shard, and how much their moves have to gain."""
-
-    strategy: RebalanceStrategy
-    resources: tuple[str, ...] = ("cpu", "memory")
-    threshold: float | None = None
-    """ResourceBalance: the highest accepted fragmentation; None stands for `Auto`."""
-    min_gain: float = 0.02
-    """ResourceBalance: the minimum gain of all moves from one shard in a run.
-
-    EvenLoad by rates: the minimum difference between two shards for a move between them.
-    """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Fragmentation:
     """The population standard deviation of a shard's rates over some resources."""
 
@@ -134,23 +119,26 @@ Measure: TypeAlias = Fragmentation | Fullness
 
 
 def measure_of(
-    policy: RebalancePolicy,
+    spec: RebalanceSpec,
     shards: Collection[LoadedShard],
     loads: Mapping[ShardName, Mapping[str, float]],
 ) -> Measure:
     """Return the measure by which the shards are compared.
 
     EvenLoad uses rates only if all shards have capacities; otherwise some could not be compared.
+    The spec is valid.
     """
-    if policy.strategy is RebalanceStrategy.EVEN_LOAD:
-        if all(any(s.capacity.get(name, 0.0) > 0 for name in policy.resources) for s in shards):
-            return Fullness(resources=policy.resources, min_difference=policy.min_gain)
+    resources, min_gain = spec.resources, float(spec.min_gain)
+    if spec.strategy is RebalanceStrategy.EVEN_LOAD:
+        if all(any(s.capacity.get(name, 0.0) > 0 for name in resources) for s in shards):
+            return Fullness(resources=resources, min_difference=min_gain)
         return Fullness(resources=())
-    threshold = policy.threshold
-    if threshold is None:
-        of_rates = (rates(policy.resources, shard, loads[shard.name]) for shard in shards)
+    if spec.threshold == AUTO:
+        of_rates = (rates(resources, shard, loads[shard.name]) for shard in shards)
         threshold = sum(mean_and_sigma([fragmentation(found) for found in of_rates]))
-    return Fragmentation(resources=policy.resources, threshold=threshold, min_gain=policy.min_gain)
+    else:
+        threshold = float(spec.threshold)
+    return Fragmentation(resources=resources, threshold=threshold, min_gain=min_gain)
 
 
 def falls(before: float, after: float) -> bool:
@@ -197,30 +185,18 @@ def number(value: float) -> str:
     return f"{round(value, 4):g}"
 
 
-def policy_of(spec: RebalanceSpec) -> RebalancePolicy:
-    """Return the policy of the spec.
-
-    Raises:
-        ValueError: The threshold, the gain or the resources are invalid.
-    """
+def fault_in(spec: RebalanceSpec) -> str | None:
+    """Return what is invalid in the spec, None if nothing is."""
     if not spec.resources:
-        raise ValueError("rebalance.resources must not be empty: name some, e.g. cpu and memory")
+        return "rebalance.resources must not be empty: name some, e.g. cpu and memory"
     twice = sorted({name for name in spec.resources if spec.resources.count(name) > 1})
     if twice:
-        raise ValueError(f"rebalance.resources names {twice[0]!r} twice: name each once")
-    return RebalancePolicy(
-        strategy=spec.strategy,
-        resources=spec.resources,
-        threshold=(
-            None
-            if spec.threshold == AUTO
-            else _decimal("threshold", spec.threshold, f'{AUTO} or a number, e.g. "0.15"')
-        ),
-        min_gain=_decimal("minGain", spec.min_gain, 'a number such as "0.02"'),
+        return f"rebalance.resources names {twice[0]!r} twice: name each once"
+    numbers = (
+        ("threshold", spec.threshold, f'{AUTO} or a number, e.g. "0.15"'),
+        ("minGain", spec.min_gain, 'a number such as "0.02"'),
     )
-
-
-def _decimal(field: str, text: str, wanted: str) -> float:
-    if _NUMBER.fullmatch(text) is None:
-        raise ValueError(f"rebalance.{field} {text[:20]!r} must be {wanted}, 0 or more")
-    return float(text)
+    for field, text, wanted in numbers:
+        if _NUMBER.fullmatch(text) is None and (field, text) != ("threshold", AUTO):
+            return f"rebalance.{field} {text[:20]!r} must be {wanted}, 0 or more"
+    return None

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.names import ShardName
 from sharder.core.rebalance.loads import LoadedObject, sum_of
-from sharder.core.rebalance.measures import mean_and_sigma, number
+from sharder.core.rebalance.measures import AUTO, mean_and_sigma, number
 from sharder.core.rebalance.run import Move, Problem, Run, run
 from sharder.core.texts import counted
 
@@ -65,7 +65,7 @@ def outcome_of(data: bytes) -> Outcome:
     """Return the outcome of a packed problem."""
     first, _, lines = data.partition(b"\n")
     problem = msgspec.json.decode(first, type=Problem)
-    if problem.policy.strategy is RebalanceStrategy.NONE:
+    if problem.spec.strategy is RebalanceStrategy.NONE:
         return Outcome(why=OFF)
     if len(problem.shards) < 2:
         return Outcome(why=ONE_SHARD)
@@ -90,26 +90,27 @@ def _why(found: Run) -> str:
     numbers = _span(side.number for side in found.sides.values())
     measured = f"the {found.measure.noun} is {numbers}"
     if found.moves or found.is_spent:
-        made = f"the budget of {counted(found.problem.budget, 'move')} is spent"
-        if not found.is_spent:
-            made = counted(len(found.moves), "move")
+        made = counted(len(found.moves), "move")
+        if found.is_spent:
+            budget = found.problem.spec.max_moves_per_interval
+            made = f"the budget of {counted(budget, 'move')} is spent"
         return f"{made}: {measured} instead of {_span(found.before.values())}"
     if found.threshold is None:
         return f"no move makes the shards more even: {measured}"
-    policy, sources = found.problem.policy, found.sources()
+    is_auto, sources = found.problem.spec.threshold == AUTO, found.sources()
     threshold = f"the threshold {number(found.threshold)}"
-    if policy.threshold is None:
+    if is_auto:
         mean, sigma = mean_and_sigma(list(found.before.values()))
         threshold += f" (Auto: mean {number(mean)} + sigma {number(sigma)})"
     if not sources:
         numeric = '; set rebalance.threshold to a number, such as "0.15"'
-        is_even = policy.threshold is None and any(found.before.values())
+        is_even = is_auto and any(found.before.values())
         return f"no shard is above {threshold}{numeric if is_even else ''}"
     gain = found.weak.get(sources[0].name)
     stays = f"{sources[0].name} is above {threshold} with {number(sources[0].number)}"
     if gain is None:
         return f"{stays}, but none of its objects can leave"
-    least = f"less than minGain {number(policy.min_gain)}"
+    least = f"less than minGain {number(found.measure.min_gain)}"
     return f"{stays}, but all its moves would gain {number(gain)}, {least}"
 
 

@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from sharder.core.api.ring import RebalanceSpec
 from sharder.core.leases.shard import OBJECTS
 from sharder.core.names import ShardName
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard, limited, sum_of
-from sharder.core.rebalance.measures import TOLERANCE, Fragmentation, RebalancePolicy, measure_of
+from sharder.core.rebalance.measures import TOLERANCE, Fragmentation, measure_of
 
 DIGITS = 9
 """Decimal places in which equal numbers agree, consistent with `TOLERANCE`."""
@@ -26,11 +27,9 @@ DIGITS = 9
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """All that a run depends on, except the objects."""
 
-    policy: RebalancePolicy
+    spec: RebalanceSpec
     shards: list[LoadedShard]
     """The available shards, in any order."""
-    budget: int
-    """The maximum number of moves."""
     pool_capacity: int | None = None
     """How many objects the shards of a pool can have together; None: any number."""
     controlled: dict[str, dict[str, float]] = {}
@@ -120,7 +119,7 @@ class Run:
         self.sides = {shard.name: ShardSide(shard, held[shard.name]) for shard in shards}
         """By name."""
         loads = {name: side.load for name, side in self.sides.items()}
-        self.measure = measure_of(problem.policy, shards, loads)
+        self.measure = measure_of(problem.spec, shards, loads)
         capacity = inf if problem.pool_capacity is None else problem.pool_capacity
         self._pool_room = {shard.pool: capacity for shard in shards}
         for side in self.sides.values():
@@ -133,7 +132,7 @@ class Run:
         """If there is no move between two shards, there is none until one of them changes.  For a
         shard without an entry, all targets have to be tried."""
         while (place := self._next()) is not None:
-            if len(self.moves) >= problem.budget:
+            if len(self.moves) >= problem.spec.max_moves_per_interval:
                 self.is_spent = True
                 break
             self._move(*place)

@@ -5,9 +5,9 @@ import math
 import pytest
 from msgspec.structs import replace
 
-from sharder.core.api.ring import RebalanceStrategy
+from sharder.core.api.ring import RebalanceSpec, RebalanceStrategy
 from sharder.core.rebalance.loads import LoadedShard
-from sharder.core.rebalance.measures import MAX_RATE, RebalancePolicy, fragmentation, rates
+from sharder.core.rebalance.measures import MAX_RATE, fragmentation, rates
 from tests.support.values_rebalance import (
     A,
     B,
@@ -146,7 +146,7 @@ RUNS = {
         "no shard is above the threshold 0 (Auto: mean 0 + sigma 0)",
     ),
     "rebalancing is off": (
-        run(RebalancePolicy(strategy=RebalanceStrategy.NONE), PAIR, [X]),
+        run(RebalanceSpec(strategy=RebalanceStrategy.NONE), PAIR, [X]),
         "rebalancing is off: spec.rebalance.strategy is None",
     ),
     "one shard": (
