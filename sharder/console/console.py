@@ -100,7 +100,8 @@ class Console:
         name, memory = snapshot.name, self.memory
         shards = Shards(snapshot, memory, self.cache.membership, self.clock)
         listed, now = tuple(shards.listed()), self.clock.now()
-        (draining, draining_since), quiet = shards.drains, memory.seconds_since_move(name)
+        (draining, draining_since) = shards.drains
+        quiet = self.clock.monotonic() - memory.of(name).moved_at
         facts = RingFacts(
             ring=snapshot.ring,
             members=snapshot.members,
@@ -134,7 +135,7 @@ class Console:
             shard_list_truncated=len(shards.phases) > MAX_SHARDS,
             faults=faults,
             moves=_flows_of(memory.flows(name)),
-            events=memory.events(name),
+            events=tuple(memory.of(name).events),
         )
 
 

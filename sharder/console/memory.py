@@ -4,7 +4,6 @@ The leader records moves and transitions as they happen; the admission path reco
 """
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final, NamedTuple, TypeAlias
@@ -40,14 +39,17 @@ class Backlogs(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Remembered:
+class Remembered:
     """The history of one ring."""
 
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=MAX_EVENTS))
+    """The latest first."""
     flows: deque[tuple[float, Counter[Pair]]] = field(default_factory=deque)
     """Moves of the last minute, one entry for each second that has any."""
     moved_at: float = -inf
+    """When an object was last seen to move, in monotonic seconds."""
     backlogs: dict[GroupResource, Backlogs] = field(default_factory=dict)
+    """Those of the main resources; empty unless this replica leads."""
 
 
 class Memory(Journal):
@@ -56,7 +58,7 @@ class Memory(Journal):
     def __init__(self, clock: Clock) -> None:
         """Start empty."""
         self._clock = clock
-        self._rings: defaultdict[RingName, _Remembered] = defaultdict(_Remembered)
+        self._rings: defaultdict[RingName, Remembered] = defaultdict(Remembered)
         self.counts: StatsOf | None = None
         """Counts the objects, if this replica leads."""
 
@@ -94,31 +96,19 @@ class Memory(Journal):
     @override
     def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
         """Hide them; without any, the ring is deleted, or this replica no longer leads."""
-        backlogs = self._of(ring).backlogs
+        backlogs = self.of(ring).backlogs
         backlogs.pop(resource, None)
         if not backlogs:
             self._rings.pop(ring, None)
 
-    def events(self, ring: RingName) -> tuple[Event, ...]:
-        """Return the events of a ring, the latest first."""
-        return tuple(self._of(ring).events)
-
     def flows(self, ring: RingName) -> Counter[Pair]:
         """Return the moves of the last minute."""
         begin, total = self._clock.monotonic() - FLOW_SECONDS, Counter[Pair]()
-        for at, moves in self._of(ring).flows:
+        for at, moves in self.of(ring).flows:
             if at > begin:
                 total.update(moves)
         return total
 
-    def seconds_since_move(self, ring: RingName) -> float:
-        """Return how long ago an object was last seen to move; infinite if none was."""
-        return self._clock.monotonic() - self._of(ring).moved_at
-
-    def backlogs(self, ring: RingName) -> Mapping[GroupResource, Backlogs]:
-        """Return the backlogs of the ring's main resources; empty unless we lead."""
-        return self._of(ring).backlogs
-
-    def _of(self, ring: RingName) -> _Remembered:
+    def of(self, ring: RingName) -> Remembered:
         """Return the history of a ring, without creating an entry for an unknown ring."""
-        return self._rings.get(ring) or _Remembered()
+        return self._rings.get(ring) or Remembered()

@@ -58,7 +58,7 @@ class Shards:
             snapshot.members, gone
         )
         self._leases = leases_of(snapshot.members)
-        self._backlogs = memory.backlogs(snapshot.name)
+        self._backlogs = memory.of(snapshot.name).backlogs
 
     @property
     def unowned(self) -> int | None:
