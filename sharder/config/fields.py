@@ -1,14 +1,15 @@
-"""The fields of the configuration, and how each is decoded.
+"""How a mapping becomes a group of settings.
 
 Every field is decoded on its own, so that one mistake does not hide the next.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
 from enum import EnumMeta
 from functools import cache
-from typing import Final, TypeAlias, get_args, get_origin
+from typing import NamedTuple, TypeAlias, TypeGuard, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -17,97 +18,101 @@ from sharder.core.api.meta import LabelSelector
 from sharder.core.texts import parse_duration
 
 Path: TypeAlias = tuple[str, ...]
+Group = TypeVar("Group", bound=msgspec.Struct)
 
-MEANINGLESS: Final[tuple[Path, ...]] = (
-    ("clientConnection", "acceptContentTypes"),
-    ("clientConnection", "contentType"),
-    ("clientConnection", "qps"),
-    ("clientConnection", "burst"),
-    ("debugging", "enableProfiling"),
-    ("debugging", "enableContentionProfiling"),
-    ("leaderElection", "resourceLock"),
-)
-"""Fields that have an effect only in the reference implementation."""
+
+class Text(NamedTuple):
+    """A value as text; lists and mappings are YAML."""
+
+    source: str
+    """The variable or the flag."""
+    text: str
 
 
 @cache
-def fields() -> Mapping[Path, object]:
+def fields(kind: type[msgspec.Struct] = Settings) -> Mapping[Path, object]:
     """Return the type of every field by its path."""
-    return dict(_leaves(Settings, ()))
+    found = dict[Path, object]()
+    for each in msgspec.structs.fields(kind):
+        below = fields(each.type) if _is_group(each.type) else {(): each.type}
+        found |= {(each.encode_name, *path): of for path, of in below.items()}
+    return found
 
 
-@cache
-def groups() -> frozenset[Path]:
-    """Return the paths of all groups of fields."""
-    return frozenset(path[:depth] for path in fields() for depth in range(1, len(path)))
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """Decodes groups, and keeps what is wrong with them."""
+
+    problems: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    """One sentence for each unknown field."""
+    given: list[str] = field(default_factory=list)
+    """The valid fields."""
+
+    def group(self, kind: type[Group], values: Mapping[object, object], prefix: str = "") -> Group:
+        """Return the group; null and an empty text count as absent, as in the reference."""
+        known = {each.encode_name: each for each in msgspec.structs.fields(kind)}
+        decoded = dict[str, object]()
+        for key, value in values.items():
+            path, of = f"{prefix}{key}", known.get(str(key))
+            if of is None:
+                close = get_close_matches(str(key), known, n=1, cutoff=0.8)
+                hint = f" (did you mean {prefix}{close[0]}?)" if close else ""
+                self.unknown.append(f"{path}: unknown field{hint}")
+            elif value is not None and value != "":
+                try:
+                    decoded[of.name] = self._value(of.type, value, path)
+                except ValueError as error:
+                    source = value.source if isinstance(value, Text) else path
+                    self.problems.append(f"{source}: {error}")
+        return kind(**decoded)
+
+    def _value(self, kind: object, value: object, path: str) -> object:
+        if not _is_group(kind):
+            decoded = _from_text(kind, value.text) if isinstance(value, Text) else _of(kind, value)
+            self.given.append(path)
+            return decoded
+        if isinstance(value, Mapping):
+            return self.group(kind, value, f"{path}.")
+        raise ValueError(f"must be a mapping, but is {value!r}")
 
 
-def decode(path: Path, value: object, *, is_text: bool = False) -> object:
-    """Return the value of the field, decoded as its type in `Settings`.
-
-    As text, lists and mappings are YAML.
-
-    Raises:
-        ValueError: the value is invalid; the message does not name the field.
-    """
-    kind = fields()[path]
-    if not is_text or not _is_collection(kind):
-        return _convert(value, kind, strict=not is_text)
-    try:
-        return _convert(msgspec.yaml.decode(str(value)), kind, strict=True)
-    except msgspec.DecodeError as error:
-        raise ValueError(
-            f"must be YAML such as [a, b] or {{key: value}}, but is {value!r}"
-        ) from error
-
-
-def resembling(name: str) -> str:
-    """Return a hint at a field with a similar name, or an empty text."""
-    known = [".".join(path) for path in (*fields(), *groups())]
-    close = get_close_matches(name, known, n=1, cutoff=0.8)
-    return f" (did you mean {close[0]}?)" if close else ""
-
-
-def _leaves(group: type[msgspec.Struct], prefix: Path) -> Iterator[tuple[Path, object]]:
-    for field in msgspec.structs.fields(group):
-        path = (*prefix, field.encode_name)
-        if _is_group(field.type):
-            yield from _leaves(field.type, path)
-        else:
-            yield path, field.type
-
-
-def _is_group(kind: object) -> bool:
+def _is_group(kind: object) -> TypeGuard[type[msgspec.Struct]]:
     """Return whether the type is a group, not a selector, which replaces the whole default."""
     return (
         isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not LabelSelector
     )
 
 
-def _is_collection(kind: object) -> bool:
-    return kind is LabelSelector or get_origin(kind) in {dict, tuple}
+def _from_text(kind: object, text: str) -> object:
+    if kind is not LabelSelector and get_origin(kind) not in {dict, tuple}:
+        return _of(kind, text, strict=False)
+    try:
+        return _of(kind, msgspec.yaml.decode(text))
+    except msgspec.DecodeError as error:
+        raise ValueError(
+            f"must be YAML such as [a, b] or {{key: value}}, but is {text!r}"
+        ) from error
 
 
-def _convert(value: object, kind: object, *, strict: bool) -> object:
+def _of(kind: object, value: object, *, strict: bool = True) -> object:
+    """Return the decoded value; a ValueError says what is wrong, without the field."""
     if kind is timedelta:
         if not isinstance(value, str):
             raise ValueError(f"must be a duration such as 15s or 5m, but is {value!r}")
         return parse_duration(value)
     if kind is LabelSelector and isinstance(value, Mapping):
-        _check_selector(value)
+        # A misspelt selector would select everything.
+        unknown = sorted(map(str, value.keys() - {"matchLabels", "matchExpressions"}))
+        if unknown:
+            fault = (
+                f"has only the fields matchLabels and matchExpressions, not {', '.join(unknown)}"
+            )
+            raise ValueError(fault)
     try:
         return msgspec.convert(value, kind, strict=strict)
     except msgspec.ValidationError as error:
         raise ValueError(_explain(kind, value, error)) from error
-
-
-def _check_selector(value: Mapping[object, object]) -> None:
-    """Reject unknown fields: a misspelt selector would select everything."""
-    unknown = sorted(map(str, value.keys() - {"matchLabels", "matchExpressions"}))
-    if unknown:
-        raise ValueError(
-            f"has only the fields matchLabels and matchExpressions, not {', '.join(unknown)}"
-        )
 
 
 def _explain(kind: object, value: object, error: msgspec.ValidationError) -> str:
