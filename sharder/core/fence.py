@@ -1,8 +1,8 @@
 """The fence of a ring: a ValidatingAdmissionPolicy that lets a shard write only what it owns.
 
 It judges the ServiceAccounts of the ring's shards and no other client (docs/security.md, "The
-fence").  A shard is recognized by the name of the pod that its token is bound to.  The chart
-renders the same policy, which tests/chart/test_fence.py compares.
+fence").  A shard is recognized by the name of the pod that its token is bound to.  What it
+says is in fence.yaml, of which the chart has a copy in its files.
 
 The proof that the fence is in force is a dry run that only the policy rejects: a write of the
 ring's status that changes nothing.  The policy recognizes it by its field manager, and rejects it
@@ -14,13 +14,16 @@ not have to trust that a stored policy is also in force.
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
 from typing import Final, TypeAlias
+
+import msgspec
 
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing
-from sharder.core.movement.acknowledgement import POD_CLAIM
 from sharder.core.names import (
     API_GROUP,
     APP_LABEL,
@@ -36,12 +39,8 @@ from sharder.core.ring.snapshot import Role
 PROBE_MANAGER: Final = "sharder-fence-probe"
 """The field manager of the dry run that the policy rejects for every client."""
 
-_POD: Final = f"request.userInfo.?extra['{POD_CLAIM}'][0].orValue('')"
-
-_WHAT: Final = (
-    "request.resource.resource + ' ' + (request.?namespace.orValue('') == '' ? ''"
-    " : request.namespace + '/') + variables.name"
-)
+_COMPACT: Final = (",", ":")
+"""Separators as in helm's toJson."""
 
 
 def policy_name(ring: RingName) -> str:
@@ -74,13 +73,14 @@ def fence_of(ring: ControllerRing, accounts: Iterable[ObjectRef]) -> tuple[Json,
                 "matchPolicy": "Equivalent",
                 "resourceRules": [*rules["resourceRules"], _probe_rule(ring.name)],
             },
-            "matchConditions": [
-                {"name": "fenced", "expression": _is_judged(users)},
-                {"name": "notAnUpdateByTheOwner", "expression": _is_to_check(ring.name)},
-            ],
+            "matchConditions": _parts(ring, users)["matchConditions"],
             "variables": rules["variables"],
             "validations": [
-                _deny("!variables.isProbe", message=answer(ring.name, digest_of(ring), users)),
+                {
+                    "expression": "!variables.isProbe",
+                    "message": answer(ring.name, digest_of(ring), users),
+                    "reason": "Forbidden",
+                },
                 *rules["validations"],
             ],
         },
@@ -100,7 +100,7 @@ def digest_of(ring: ControllerRing) -> str:
     They depend on the ring's resources and on this release, not on the accounts.  helm computes
     them from the same bytes: its toJson sorts keys and escapes three characters.
     """
-    encoded = json.dumps(_rules(ring), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    encoded = json.dumps(_rules(ring), sort_keys=True, separators=_COMPACT, ensure_ascii=False)
     for character in "<>&":
         encoded = encoded.replace(character, f"\\u{ord(character):04x}")
     return hashlib.sha256(encoded.encode()).hexdigest()[:12]
@@ -111,15 +111,36 @@ def answer(ring: RingName, digest: str, users: Sequence[str]) -> str:
     return f"fence of the ring {ring} stands: rules {digest}, accounts {' '.join(users)}"
 
 
-def _rules(ring: ControllerRing) -> dict[str, list[Json]]:
+def _rules(ring: ControllerRing) -> dict[str, Sequence[Json]]:
     """Return the parts of the spec that the digest covers."""
+    parts = _parts(ring)
     return {
         "resourceRules": [*_object_rules(ring), _rule("coordination.k8s.io", ["leases"])],
-        "variables": [
-            {"name": name, "expression": expression} for name, expression in _variables(ring)
-        ],
-        "validations": _validations(ring.name),
+        "variables": parts["variables"],
+        "validations": parts["validations"],
     }
+
+
+def _parts(ring: ControllerRing, users: Sequence[str] = ()) -> Mapping[str, Sequence[Json]]:
+    """Return the parts of the spec in fence.yaml, filled in."""
+    main = [str(of) for of, role in roles_of(ring).items() if role is not Role.CONTROLLED]
+    return _filled(ring.name, json.dumps(sorted(main), separators=_COMPACT), tuple(users))
+
+
+@lru_cache(maxsize=64)  # A ring has a new status more often than other resources.
+def _filled(ring: RingName, main: str, users: tuple[str, ...]) -> Mapping[str, Sequence[Json]]:
+    text = files(__package__).joinpath("fence.yaml").read_text()
+    words = {
+        "$RING": ring,
+        "$OWNER": owner_label(ring),
+        "$DRAIN": drain_label(ring),
+        "$MAIN": main,
+        "$USERS": json.dumps(users, separators=_COMPACT),
+    }
+    for word, value in words.items():
+        text = text.replace(word, value)
+    parts: Mapping[str, Sequence[Json]] = msgspec.yaml.decode(text)
+    return parts
 
 
 def _probe_rule(ring: RingName) -> Json:
@@ -148,114 +169,6 @@ def _rule(group: str, resources: Sequence[str]) -> Json:
         "operations": ["CREATE", "UPDATE", "DELETE"],
         "resources": list(resources),
     }
-
-
-def _is_judged(users: Sequence[str]) -> str:
-    """Match the accounts and the probe; a shard is not judged when it writes the ring's status."""
-    return (
-        f"request.resource.group == '{API_GROUP}' ? request.?dryRun.orValue(false)"
-        f" && request.?options.?fieldManager.orValue('') == '{PROBE_MANAGER}'"
-        f" : request.userInfo.?username.orValue('') in {_list(users)}"
-    )
-
-
-def _is_to_check(ring: RingName) -> str:
-    """Match all but the usual write, which every validation admits; this saves most of its cost.
-
-    It is an update of an object that the shard owns before and after, and that does not drain.
-    """
-    return (
-        "request.operation != 'UPDATE' || request.?subResource.orValue('') != ''"
-        f" || request.resource.group in ['{API_GROUP}', 'coordination.k8s.io'] || {_POD} == ''"
-        f" || [oldObject, object].exists(each, each.?metadata.?labels['{owner_label(ring)}']"
-        f".orValue('') != {_POD})"
-        f" || object.?metadata.?labels['{drain_label(ring)}'].hasValue()"
-    )
-
-
-def _variables(ring: ControllerRing) -> Iterable[tuple[str, str]]:
-    """Yield names and expressions; any label, and any field of metadata, can be missing."""
-    owner, drain = owner_label(ring.name), drain_label(ring.name)
-    main = sorted(str(of) for of, role in roles_of(ring).items() if role is not Role.CONTROLLED)
-    yield "isProbe", f"request.resource.group == '{API_GROUP}'"
-    yield "isLease", "request.resource.group == 'coordination.k8s.io'"
-    # The webhook has already set the owner of such an object.
-    yield (
-        "isMainCreate",
-        "request.operation == 'CREATE' && request.?subResource.orValue('') == ''"
-        " && (request.resource.group == '' ? request.resource.resource"
-        f" : request.resource.resource + '.' + request.resource.group) in {_list(main)}",
-    )
-    yield "isObject", "!variables.isProbe && !variables.isLease && !variables.isMainCreate"
-    yield (
-        "isRingLease",
-        "variables.isLease && [object, oldObject].exists(each, each != null"
-        f" && each.?metadata.?labels['{RING_LABEL}'].orValue('') == '{ring.name}')",
-    )
-    yield "name", "(object == null ? oldObject : object).?metadata.?name.orValue('')"
-    yield "pod", _POD
-    for name, source in (("ownerBefore", "oldObject"), ("ownerAfter", "object")):
-        label = f"{source}.?metadata.?labels['{owner}'].orValue('')"
-        yield name, f"{source} == null ? '' : {label}"
-    for name, source in (("drainsBefore", "oldObject"), ("drainsAfter", "object")):
-        label = f"{source}.?metadata.?labels['{drain}'].hasValue()"
-        yield name, f"{source} != null && {label}"
-    yield (
-        "owner",
-        "request.operation == 'CREATE' ? variables.ownerAfter : variables.ownerBefore",
-    )
-
-
-def _validations(ring: RingName) -> list[Json]:
-    of = f"ring {ring}: "
-    return [
-        _deny(
-            "!(variables.isObject || variables.isRingLease) || variables.pod != ''",
-            message=f"{of}the token of a shard must be bound to its pod: use the one that is"
-            " projected into the pod, not one of a Secret",
-        ),
-        _deny(
-            "!variables.isRingLease || variables.name == variables.pod",
-            message=f"{of}a shard writes only the Lease with the name of its pod",
-            expression=f"'{of}the pod ' + variables.pod + ' must not write the Lease '"
-            " + variables.name + ': a shard has the name of its pod, and writes only its own"
-            " Lease'",
-        ),
-        _deny(
-            "!variables.isObject || request.?subResource.orValue('') == ''"
-            " || (request.operation != 'CREATE' && request.subResource != 'scale')",
-            message=f"{of}a shard must not use scale and other subresources that do not show who"
-            " owns the object: write the object itself",
-        ),
-        _deny(
-            "!variables.isObject || variables.owner in ['', variables.pod]",
-            message=f"{of}the object belongs to another shard: stop work on it",
-            expression=f"'{of}' + {_WHAT} + ' belongs to the shard ' + variables.owner"
-            " + ', not to ' + variables.pod + ': stop work on it'",
-        ),
-        _deny(
-            "!variables.isObject || !variables.drainsAfter || variables.drainsBefore",
-            message=f"{of}only the sharder drains objects: leave out the label"
-            f" {drain_label(ring)}",
-        ),
-        _deny(
-            "!variables.isObject || variables.ownerAfter in ['', variables.pod]"
-            " || (variables.drainsBefore && !variables.drainsAfter)",
-            message=f"{of}only the sharder gives objects to other shards: leave the label"
-            f" {owner_label(ring)} as it is, or remove it with the drain label",
-        ),
-    ]
-
-
-def _deny(unless: str, *, message: str, expression: str = "") -> Json:
-    """Return a validation; `expression` computes a message with more detail."""
-    detail: dict[str, Json] = {"messageExpression": expression} if expression else {}
-    return {"expression": unless, "message": message, "reason": "Forbidden", **detail}
-
-
-def _list(texts: Sequence[str]) -> str:
-    """Return a CEL list, as helm's toJson writes it."""
-    return json.dumps(texts, separators=(",", ":"))
 
 
 _ANSWER: Final = re.compile(
