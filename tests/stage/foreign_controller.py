@@ -1,8 +1,8 @@
 """A controller on client-go that knows nothing of shards, as kube-controller-manager's are.
 
 It elects a leader, lists and watches Websites and ConfigMaps into caches, and makes a ConfigMap
-for each Website, once both caches have listed.  When a Website leaves its cache, it takes the
-ConfigMaps for orphans, and deletes them.
+for each Website, once both caches have listed; it marks both.  When a Website leaves its cache, it
+takes the ConfigMaps for orphans, and deletes them.
 """
 
 import asyncio
@@ -75,6 +75,8 @@ class ForeignController(Actor):
         self._observed = b"", 0.0
         """The Lock as another holds it, and when it changed."""
         self._holder = f"{pod}-{self.rng.getrandbits(32):08x}"
+        self._swallows = self.rng.random() < 0.5
+        """Whether it repeats no update that conflicts: the event of the other one will come."""
 
     @property
     def works(self) -> bool:
@@ -267,10 +269,14 @@ class ForeignController(Actor):
         while len(self._listed) < 2:  # noqa: ASYNC110 - as client-go waits for its caches
             await asyncio.sleep(0.1)
         done: ObjectMeta | None = None
-        while (site := self._sites.get(ref)) is not done and site is not None:
+        pages: list[ObjectMeta] = []
+        while site := self._sites.get(ref):
+            seen = self._pages_of(site.uid)
+            if site is done and seen == pages:
+                return
             try:
                 await self._reconcile(site)
-                done = site
+                done, pages = site, seen
             except Failed:
                 await asyncio.sleep(0.2 + self.rng.random())
 
@@ -289,7 +295,16 @@ class ForeignController(Actor):
             made = await self._ask("POST", PAGES_AT.format(site.namespace), body)
             # As an expectation does, until the watch shows it.
             self._cached(self._pages, msgspec.json.decode(made, type=PartialObject).metadata)
-        if site.annotation(DONE) != self.name:
-            path = SITE.format(site.namespace, site.name)
-            mark: Json = {"metadata": {"annotations": {DONE: self.name}}}
-            await self._ask("PATCH", path, mark, MERGE_PATCH)
+        try:
+            for page in self._pages_of(site.uid):
+                if page.annotation(DONE) != self.name:
+                    marks = {**(page.annotations or {}), DONE: self.name}
+                    body = {"metadata": {**msgspec.to_builtins(page), "annotations": marks}}
+                    await self._ask("PUT", f"{PAGES_AT.format(page.namespace)}/{page.name}", body)
+            if site.annotation(DONE) != self.name:
+                path = SITE.format(site.namespace, site.name)
+                mark: Json = {"metadata": {"annotations": {DONE: self.name}}}
+                await self._ask("PATCH", path, mark, MERGE_PATCH)
+        except Failed as failed:
+            if failed.status != 409 or not self._swallows:
+                raise

@@ -22,6 +22,7 @@ from tests.history.schedule import Fault, Kind, schedule
 from tests.history.traces import Request, Trace
 from tests.stage.actors import RING, Actor
 from tests.stage.faults import SHARDERS, SHARDS, Faults
+from tests.stage.foreign_controller import DONE
 from tests.stage.history import STAMP
 from tests.stage.stage import CONFIGMAPS, WEBSITES, Stage
 
@@ -215,6 +216,9 @@ class _Play:
             owner = stored.meta.label(owner_label(RING))
             if parent is not None and owners.get(parent.uid, owner) != owner:
                 missing.append(f"{stored.meta.name} is on {owner}, not with its parent")
+            marked = not self.setup.proxied or stored.meta.annotation(DONE) == SHARDS[1]
+            if parent is not None and owner == SHARDS[1] and not marked:
+                missing.append(f"{stored.meta.name} is not updated by {owner}")
         return missing
 
     async def _keep_running(self) -> None:
