@@ -15,7 +15,7 @@ from sharder.config.settings import CertificateMode, Settings, WebhookServer, ce
 from sharder.controllers.certificates import POLL_SECONDS, Certificates
 from sharder.core.errors import ConfigError
 from sharder.core.names import EXCLUDED_NAMESPACE, ObjectRef
-from sharder.core.webhook_configuration import Registration
+from sharder.core.webhook_configuration import Registration, WebhookConfig
 from sharder.kube.client import Client
 from sharder.kube.typed_stores import secrets
 from sharder.runtime.clock import Clock
@@ -150,7 +150,10 @@ def excluded_namespaces(settings: Settings, pods_in: str) -> frozenset[str]:
 class Trust:
     """The authorities that the API server trusts, and the tokens in the path of its calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: WebhookConfig, excluded: frozenset[str]) -> None:
+        """Begin without a certificate; `excluded` are namespaces that no ring selects."""
+        self._config = config
+        self._excluded = excluded
         self._ca_bundle = ""
         self._token = ""
         self._former_token = ""
@@ -166,16 +169,13 @@ class Trust:
         """Return whether only the API server knows the token."""
         return is_one_of(token, filter(None, (self._token, self._former_token)))
 
-    def registration(
-        self, settings: Settings, sharders: frozenset[str], excluded: frozenset[str]
-    ) -> Registration:
+    def registration(self, sharders: frozenset[str]) -> Registration:
         """Return the fields that all webhook configurations have in common."""
-        config = settings.webhook.config
-        client = config.client_config
+        client = self._config.client_config
         client = replace(client, ca_bundle=client.ca_bundle or self._ca_bundle)
         return Registration(
-            config=replace(config, client_config=client),
-            excluded=excluded,
+            config=replace(self._config, client_config=client),
+            excluded=self._excluded,
             sharders=sharders,
             token=self._token,
         )

@@ -35,7 +35,6 @@ from sharder.config.settings import Settings
 from sharder.config.strategies import installed
 from sharder.core.errors import ApiError
 from sharder.core.texts import Address, address_of
-from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client, connect
 from sharder.kube.reviews import whoami
 from sharder.metrics.registry import service_metrics
@@ -104,7 +103,7 @@ class Service:
             clock=self._clock,
             rng=random.Random(),  # noqa: S311 - jitter, no secret
         )
-        self._trust = Trust()
+        self._trust = Trust(settings.webhook.config, self._replica.excluded)
         self._leading = False
         self._not_ready: str | None = "starting"
         self._stop = asyncio.Event()
@@ -192,7 +191,11 @@ class Service:
                 _log.info("webhook is listening", extra={"why": f"port {server.port}"})
             tasks: dict[str, Callable[[], Awaitable[None]]] = {
                 "certificates": lambda: source.keep(use),
-                "controllers": partial(self._replica.campaign, self._registration, self._lead),
+                "controllers": partial(
+                    self._replica.campaign,
+                    lambda: self._trust.registration(self._replica.sharders),
+                    self._lead,
+                ),
             }
             async with asyncio.TaskGroup() as group:
                 running = group.create_task(self._replica.supervise(tasks), name="supervisor")
@@ -242,11 +245,6 @@ class Service:
     def _uncounted(self) -> str | None:
         names = ", ".join(self._replica.cache.uncounted())
         return f"waiting to count objects of {names}" if names else None
-
-    def _registration(self) -> Registration:
-        return self._trust.registration(
-            self._settings, self._replica.sharders, self._replica.excluded
-        )
 
     def _lead(self, leading: bool) -> None:  # noqa: FBT001 - an observer of one flag
         self._leading = leading

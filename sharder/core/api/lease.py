@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject
 from sharder.core.names import (
@@ -80,22 +81,7 @@ class Lease(PartialObject, frozen=True, kw_only=True, rename="camel"):
     spec: LeaseSpec = LeaseSpec()
 
 
-class _Meta(msgspec.Struct, rename="camel"):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    creation_timestamp: str | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
-class _OnTheWire(msgspec.Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-    spec: LeaseSpec = LeaseSpec()
-
-
-_DECODER: Final = msgspec.json.Decoder(_OnTheWire)
+_DECODER: Final = msgspec.json.Decoder(Lease)
 
 
 def read_lease(raw: bytes | msgspec.Raw) -> Lease:
@@ -109,16 +95,14 @@ def read_lease(raw: bytes | msgspec.Raw) -> Lease:
     wire = _DECODER.decode(raw)
     meta, spec = wire.metadata, wire.spec
     return Lease(
-        metadata=ObjectMeta(
-            name=meta.name,
-            namespace=meta.namespace,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-            creation_timestamp=meta.creation_timestamp,
+        metadata=replace(
+            meta,
+            generate_name="",
             labels=_kept(meta.labels, _LABELS),
             annotations=_kept(meta.annotations, _ANNOTATIONS),
+            owner_references=None,
         ),
-        spec=msgspec.structs.replace(
+        spec=replace(
             spec,
             holder_identity=_bounded(spec.holder_identity, MAX_LONG_TEXT),
             acquire_time=_bounded(spec.acquire_time, MAX_TEXT),
