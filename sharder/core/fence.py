@@ -1,8 +1,8 @@
 """The fence of a ring: a ValidatingAdmissionPolicy that lets a shard write only what it owns.
 
 It judges the ServiceAccounts of the ring's shards and no other client (docs/security.md, "The
-fence").  A shard is recognized by the name of the pod that its token is bound to.  What it
-says is in fence.yaml, of which the chart has a copy in its files.
+fence").  A shard is recognized by the name of the pod that its token is bound to.  The manifests
+are in fence.yaml, of which the chart has a copy in its files: both fill in the same text.
 
 The proof that the fence is in force is a dry run that only the policy rejects: a write of the
 ring's status that changes nothing.  The policy recognizes it by its field manager, and rejects it
@@ -14,9 +14,9 @@ not have to trust that a stored policy is also in force.
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from importlib.resources import files
 from typing import Final, TypeAlias
 
@@ -25,7 +25,6 @@ import msgspec
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import (
-    API_GROUP,
     APP_LABEL,
     RING_LABEL,
     ObjectRef,
@@ -39,14 +38,6 @@ from sharder.core.ring.snapshot import Role
 PROBE_MANAGER: Final = "sharder-fence-probe"
 """The field manager of the dry run that the policy rejects for every client."""
 
-_COMPACT: Final = (",", ":")
-"""Separators as in helm's toJson."""
-
-
-def policy_name(ring: RingName) -> str:
-    """Return the name of the ring's policy, and of its binding."""
-    return f"controllerring-{ring}-fence"
-
 
 def how_to_apply(ring: RingName) -> str:
     """Return what to do if the fence of a ring is missing or old."""
@@ -58,117 +49,66 @@ def fence_of(ring: ControllerRing, accounts: Iterable[ObjectRef]) -> tuple[Json,
     users = sorted(
         {f"system:serviceaccount:{account.namespace}:{account.name}" for account in accounts}
     )
-    metadata: Json = {
-        "name": policy_name(ring.name),
-        "labels": {APP_LABEL[0]: APP_LABEL[1], RING_LABEL: ring.name},
-    }
-    rules = _rules(ring)
-    policy: Json = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": metadata,
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "matchPolicy": "Equivalent",
-                "resourceRules": [*rules["resourceRules"], _probe_rule(ring.name)],
-            },
-            "matchConditions": _parts(ring, users)["matchConditions"],
-            "variables": rules["variables"],
-            "validations": [
-                {
-                    "expression": "!variables.isProbe",
-                    "message": answer(ring.name, digest_of(ring), users),
-                    "reason": "Forbidden",
-                },
-                *rules["validations"],
-            ],
+    labels = {APP_LABEL[0]: APP_LABEL[1], RING_LABEL: ring.name}
+    text = _filled(
+        _rules_of(ring),
+        {
+            "$METADATA": _json({"labels": labels})[1:-1],
+            "$USERS": _json(users),
+            "$ACCOUNTS": " ".join(users),
+            "$DIGEST": digest_of(ring),
         },
-    }
-    binding: Json = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": metadata,
-        "spec": {"policyName": policy_name(ring.name), "validationActions": ["Deny"]},
-    }
+    )
+    policy, binding = map(msgspec.yaml.decode, text.split("\n---\n"))
     return policy, binding
 
 
 def digest_of(ring: ControllerRing) -> str:
     """Return 12 hexadecimal digits that change with the rules of the ring's fence.
 
-    They depend on the ring's resources and on this release, not on the accounts.  helm computes
-    them from the same bytes: its toJson sorts keys and escapes three characters.
+    They depend on the ring's resources and on this release, not on the accounts.
     """
-    encoded = json.dumps(_rules(ring), sort_keys=True, separators=_COMPACT, ensure_ascii=False)
-    for character in "<>&":
-        encoded = encoded.replace(character, f"\\u{ord(character):04x}")
-    return hashlib.sha256(encoded.encode()).hexdigest()[:12]
+    return hashlib.sha256(_rules_of(ring).encode()).hexdigest()[:12]
 
 
-def answer(ring: RingName, digest: str, users: Sequence[str]) -> str:
-    """Return the message with which the policy rejects the probe."""
-    return f"fence of the ring {ring} stands: rules {digest}, accounts {' '.join(users)}"
-
-
-def _rules(ring: ControllerRing) -> dict[str, Sequence[Json]]:
-    """Return the parts of the spec that the digest covers."""
-    parts = _parts(ring)
-    return {
-        "resourceRules": [*_object_rules(ring), _rule("coordination.k8s.io", ["leases"])],
-        "variables": parts["variables"],
-        "validations": parts["validations"],
-    }
-
-
-def _parts(ring: ControllerRing, users: Sequence[str] = ()) -> Mapping[str, Sequence[Json]]:
-    """Return the parts of the spec in fence.yaml, filled in."""
-    main = [str(of) for of, role in roles_of(ring).items() if role is not Role.CONTROLLED]
-    return _filled(ring.name, json.dumps(sorted(main), separators=_COMPACT), tuple(users))
-
-
-@lru_cache(maxsize=64)  # A ring has a new status more often than other resources.
-def _filled(ring: RingName, main: str, users: tuple[str, ...]) -> Mapping[str, Sequence[Json]]:
-    text = files(__package__).joinpath("fence.yaml").read_text()
+def _rules_of(ring: ControllerRing) -> str:
+    """Return the manifests with all that depends on the ring alone; helm makes the same text."""
+    roles = roles_of(ring)
+    main = sorted(str(of) for of, role in roles.items() if role is not Role.CONTROLLED)
+    rules = [
+        {
+            "apiGroups": [group],
+            "apiVersions": ["*"],
+            "operations": ["CREATE", "UPDATE", "DELETE"],
+            # `pods/*` stands for Pods and all their subresources.
+            "resources": [f"{of.resource}/*" for of in sorted(roles) if of.group == group],
+        }
+        for group in sorted({of.group for of in roles})
+    ]
     words = {
-        "$RING": ring,
-        "$OWNER": owner_label(ring),
-        "$DRAIN": drain_label(ring),
-        "$MAIN": main,
-        "$USERS": json.dumps(users, separators=_COMPACT),
+        "$RING": ring.name,
+        "$OWNER": owner_label(ring.name),
+        "$DRAIN": drain_label(ring.name),
+        "$MAIN": _json(main),
+        "$RULES": _json(rules)[1:-1],
     }
+    return _filled(_template(), words)
+
+
+@cache
+def _template() -> str:
+    return files(__package__).joinpath("fence.yaml").read_text()
+
+
+def _filled(text: str, words: Mapping[str, str]) -> str:
     for word, value in words.items():
         text = text.replace(word, value)
-    parts: Mapping[str, Sequence[Json]] = msgspec.yaml.decode(text)
-    return parts
+    return text
 
 
-def _probe_rule(ring: RingName) -> Json:
-    return {
-        "apiGroups": [API_GROUP],
-        "apiVersions": ["*"],
-        "operations": ["UPDATE"],
-        "resources": ["controllerrings/status"],
-        "resourceNames": [ring],
-    }
-
-
-def _object_rules(ring: ControllerRing) -> list[Json]:
-    """Return one rule for each group; `pods/*` covers Pods and all their subresources."""
-    resources = sorted(roles_of(ring))
-    return [
-        _rule(group, [f"{each.resource}/*" for each in resources if each.group == group])
-        for group in sorted({each.group for each in resources})
-    ]
-
-
-def _rule(group: str, resources: Sequence[str]) -> Json:
-    return {
-        "apiGroups": [group],
-        "apiVersions": ["*"],
-        "operations": ["CREATE", "UPDATE", "DELETE"],
-        "resources": list(resources),
-    }
+def _json(value: Json) -> str:
+    """Return JSON as helm's toJson writes it, if no text in it has one of `<>&`."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 _ANSWER: Final = re.compile(
