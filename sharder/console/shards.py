@@ -1,6 +1,6 @@
 """The shards of a ring, and how many objects each has, as far as this replica knows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
@@ -14,7 +14,6 @@ from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import stats_of
 from sharder.core.status.phases import ShardPhase, leases_of, phases_of
-from sharder.ports import Backlog
 from sharder.runtime.clock import Clock
 
 MAX_SHARDS = 200
@@ -47,6 +46,7 @@ class Shards:
         self.objects = status.objects if stats is None else stats.objects
         """The number of objects of the main resources; None if they are not counted."""
         self.unassigned = status.unassigned if stats is None else stats.unassigned
+        self.unowned = status.unowned if stats is None else stats.unowned
         self._by_shard: Mapping[ShardName, int] = (
             {ShardName(each.name): each.objects or 0 for each in status.shard_statuses}
             if stats is None
@@ -59,14 +59,6 @@ class Shards:
         )
         self._leases = leases_of(snapshot.members)
         self._backlogs = memory.of(snapshot.name).backlogs
-
-    @property
-    def unowned(self) -> int | None:
-        """The number of objects without an available owner."""
-        if self.objects is None:
-            return None
-        stray = sum(n for s, n in self._by_shard.items() if n and not self.phases[s].owns)
-        return (self.unassigned or 0) + stray
 
     def of(self, shard: ShardName) -> int | None:
         """Return how many objects a shard has."""
@@ -86,7 +78,9 @@ class Shards:
     def unassigned_since(self) -> datetime | None:
         """Since when there are unassigned objects; None if there are none."""
         if self._backlogs:
-            return self._oldest([each.unassigned for each in self._backlogs.values()])
+            waiting = [each.unassigned for each in self._backlogs.values()]
+            ages = [each.age() for each in waiting if each.count()]
+            return self._ago(max(ages)) if ages else None
         if not self.unassigned:
             return None
         return parse_time(self._snapshot.ring.status.oldest_unassigned_since)
@@ -127,10 +121,6 @@ class Shards:
                     before, since = drains.get(shard, (0, self._now))
                     drains[shard] = before + count, min(since, self._ago(age))
         return drains
-
-    def _oldest(self, backlogs: Sequence[Backlog]) -> datetime | None:
-        has_any = any(each.count() for each in backlogs)
-        return self._ago(max(each.age() for each in backlogs)) if has_any else None
 
     def _ago(self, seconds: float) -> datetime:
         """Return the instant `seconds` ago, to the second, so that polls return the same one."""
