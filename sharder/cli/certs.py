@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from cryptography.hazmat.primitives.serialization import Encoding
+
 from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import Json
 from sharder.core.diagnosis.installation import CertificateRow, CertificatesReport
@@ -13,7 +15,7 @@ from sharder.kube.typed_stores import secrets
 from sharder.runtime.clock import SystemClock
 from sharder.tls.bundle import CertificateBundle, problem, serving_problem
 from sharder.tls.facts import CertificateFacts, facts_of
-from sharder.tls.issue import SERVING_NAME, KeyPair, own_certificate
+from sharder.tls.issue import SERVING_NAME, issuer_of
 
 
 async def show(client: Client, *, ref: ObjectRef) -> CertificatesReport:
@@ -100,14 +102,10 @@ def _listed(bundle: CertificateBundle) -> Iterator[tuple[str, CertificateFacts]]
         yield "serving", facts
     if _is_foreign(bundle):
         return
-    issuing = _fingerprint(bundle.authority)
-    for facts in facts_of(bundle.ca):
-        yield "issuing" if facts.fingerprint == issuing else "retiring", facts
-
-
-def _fingerprint(authority: KeyPair) -> str:
-    """Return the fingerprint of the authority's certificate, empty if there is no certificate."""
     try:
-        return facts_of(own_certificate(authority))[0].fingerprint
+        issuer, _ = issuer_of(bundle.authority)
+        own = issuer.public_bytes(Encoding.PEM)
     except ConfigError:
-        return ""
+        own = b""
+    for facts in facts_of(bundle.ca):
+        yield "issuing" if facts.pem == own else "retiring", facts

@@ -38,11 +38,6 @@ def facts_of(pem: bytes) -> tuple[CertificateFacts, ...]:
     return tuple(facts.values())
 
 
-def fingerprints(pem: bytes) -> frozenset[str]:
-    """Return the fingerprints of all certificates; empty if any of them cannot be read."""
-    return frozenset(facts.fingerprint for facts in facts_of(pem))
-
-
 def issued_by(
     certificate: bytes, authorities: Iterable[CertificateFacts]
 ) -> tuple[CertificateFacts, ...]:

@@ -111,16 +111,6 @@ def issuer_of(authority: KeyPair) -> tuple[x509.Certificate, ec.EllipticCurvePri
     return matching[0], key
 
 
-def own_certificate(authority: KeyPair) -> bytes:
-    """Return the certificate that matches the key, without the other certificates.
-
-    Raises:
-        ConfigError: as `issuer_of`.
-    """
-    issuer, _ = issuer_of(authority)
-    return issuer.public_bytes(serialization.Encoding.PEM)
-
-
 def _builder(
     subject: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, end: datetime
 ) -> x509.CertificateBuilder:
