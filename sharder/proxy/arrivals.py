@@ -61,7 +61,7 @@ class Arrivals:
         """
         versions = [number_of(meta.resource_version) for meta in (*shown, *gone)]
         await self._here.until_reached(resource, max(versions, default=-1))
-        new = {meta.uid: meta for meta in shown if not self._here.is_delivered(meta.uid)}
+        new = {meta.uid: meta for meta in shown if self._here.of_uid(meta.uid) is None}
         if not new:
             return
         try:

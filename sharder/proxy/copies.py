@@ -83,7 +83,7 @@ def _end_initial(stream: Stream, event: Event, here: Here) -> None:
 
 def _arrives(event: Event, view: View) -> bool:
     """Return whether an event shows an object that the controller has not seen."""
-    return event.shows and not view.gate.here.is_delivered(event.meta.uid)
+    return event.shows and view.gate.here.of_uid(event.meta.uid) is None
 
 
 async def _read_lines(answer: Answer, lines: asyncio.Queue[bytes]) -> None:

@@ -8,7 +8,8 @@ a child, as for an object that its cache has lost.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from http import HTTPStatus
+from typing import TypeAlias
 
 from sharder.core.api.meta import ObjectMeta, OwnerReference
 from sharder.core.errors import NotFound
@@ -16,15 +17,6 @@ from sharder.core.names import GroupResource, ObjectRef
 from sharder.proxy.here import CACHED_SECONDS, Here, Main
 from sharder.proxy.targets import Target, Verb
 from sharder.shard.identity import Identity, Ownership
-
-_REASONS: Final = {
-    404: "NotFound",
-    405: "MethodNotAllowed",
-    409: "Conflict",
-    410: "Expired",
-    415: "UnsupportedMediaType",
-    503: "ServiceUnavailable",
-}
 
 Read: TypeAlias = Callable[[GroupResource, ObjectRef], Awaitable[ObjectMeta]]
 """Reads the metadata of an object now; `NotFound` if there is none."""
@@ -46,10 +38,10 @@ class Refused(Exception):
 
     @property
     def status(self) -> dict[str, object]:
-        """The answer: metav1.Status."""
-        reason = _REASONS[self.code]
+        """The answer: metav1.Status, whose reasons are the phrases of HTTP but for one."""
+        phrase = "Expired" if self.code == HTTPStatus.GONE else HTTPStatus(self.code).phrase
         head = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-        return {**head, "message": str(self), "reason": reason, "code": self.code}
+        return {**head, "message": str(self), "reason": phrase.replace(" ", ""), "code": self.code}
 
 
 class TooEarly(Refused):

@@ -47,11 +47,6 @@ class Main:
     delivered: float | None = None
     """When (monotonic seconds) the controller got it first; None: not since it came."""
 
-    @property
-    def is_here(self) -> bool:
-        """Whether the controller can write to it and its children."""
-        return self.delivered is not None and self.draining_since is None
-
 
 @dataclass(slots=True)
 class _Writes:
@@ -159,10 +154,6 @@ class Here:
         self._moved.set()
         self._moved = asyncio.Event()
 
-    def is_delivered(self, uid: str) -> bool:
-        """Return whether the controller has seen an object, and it did not drain since."""
-        return self.of_uid(uid) is not None
-
     def deliver(self, meta: ObjectMeta) -> Main | None:
         """Record that the controller gets a state of an object now, in which it does not drain.
 
@@ -214,12 +205,13 @@ class Here:
     def named(self, resource: GroupResource, ref: ObjectRef) -> Main | None:
         """Return the object of this name if it is here."""
         main = self._names.get((resource, ref))
-        return main if main is not None and main.is_here else None
+        return None if main is None else self.of_uid(main.uid)
 
     def of_uid(self, uid: str) -> Main | None:
-        """Return the object if it is here."""
+        """Return the object if it is here: the controller has seen it, and it does not drain."""
         main = self._mains.get(uid)
-        return main if main is not None and main.is_here else None
+        is_here = main is not None and main.delivered is not None and main.draining_since is None
+        return main if is_here else None
 
     def heard(self) -> None:
         """Record that the controller has sent a request about the ring or its Lock, so it runs."""

@@ -24,7 +24,6 @@ from sharder.proxy.work import Followers, Work
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import first_of
-from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.task_pool import race
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
@@ -139,9 +138,6 @@ class Proxy:
     async def _be_shard(
         self, cluster: Cluster, handled: Handled, view: View, followers: Followers
     ) -> None:
-        def begin(context: ShardContext, holder: LeaseHolder) -> Work:
-            return Work(context, view, followers, holder.left)
-
         membership = Membership(
             ring=self._ring,
             settings=self._settings,
@@ -153,7 +149,9 @@ class Proxy:
             rng=self._rng,
         )
         try:
-            await membership.serve(cluster, begin)
+            await membership.serve(
+                cluster, lambda context, holder: Work(context, view, followers, holder.left)
+            )
         except LeaseLost as error:
             _log.warning("%s", error)
 

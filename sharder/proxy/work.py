@@ -78,13 +78,8 @@ class Followers:
 
     async def _follow(self, resource: Resource, listed: set[GroupResource]) -> None:
         context, here = self._context, self._view.gate.here
-        source = Watched(
-            self.objects(resource.id),
-            resource,
-            context.cluster.find,
-            clock=context.clock,
-        )
-        self._watched[resource.id] = source
+        objects, find = self.objects(resource.id), context.cluster.find
+        self._watched[resource.id] = source = Watched(objects, resource, find, clock=context.clock)
         events = follow(source, doing="watch own objects", clock=context.clock, rng=context.rng)
         async with aclosing(events):
             async for event in events:
