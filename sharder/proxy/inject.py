@@ -5,7 +5,7 @@ and stops after it.  It writes the files of a service account for the controller
 authority, so the controller needs no flag.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, Final, TypeAlias
 
@@ -68,11 +68,9 @@ def without(manifest: Manifest) -> Manifest:
         return manifest
     manifest = deepcopy(manifest)
     spec = _pod_of(manifest)
-    for container in spec["containers"]:
-        _drop(container, "volumeMounts", lambda each: each["name"] == NAME)
-        _drop(container, "env", lambda each: _ADDRESS.get(each["name"]) == each.get("value"))
-    _drop(spec, "initContainers", lambda each: each["name"] == NAME)
-    _drop(spec, "volumes", lambda each: each["name"] == NAME)
+    for holder in (spec, *spec["containers"]):
+        for field in ("volumeMounts", "env", "initContainers", "volumes"):
+            _drop(holder, field)
     grace = spec["terminationGracePeriodSeconds"] - HANDOVER_SECONDS
     if grace == DEFAULT_GRACE:
         del spec["terminationGracePeriodSeconds"]
@@ -155,10 +153,14 @@ def _entries(holder: Manifest, field: str) -> list[Manifest]:
     return entries
 
 
-def _drop(holder: Manifest, field: str, is_ours: Callable[[Manifest], bool]) -> None:
+def _drop(holder: Manifest, field: str) -> None:
     """Remove our entries of a list, and the list if it is empty then."""
-    left = [each for each in holder.get(field) or () if not is_ours(each)]
+    left = [each for each in holder.get(field) or () if not _is_ours(each)]
     if left:
         holder[field] = left
     else:
         holder.pop(field, None)
+
+
+def _is_ours(entry: Manifest) -> bool:
+    return entry["name"] == NAME or (entry["name"], entry.get("value")) in _ADDRESS.items()

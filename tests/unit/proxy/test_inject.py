@@ -24,7 +24,7 @@ spec:
       initContainers: [{name: migrate, image: m}]
       containers:
       - name: manager
-        env: [{name: A, value: b}]
+        env: [{name: A, value: b}, {name: P, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
         volumeMounts: [{name: v, mountPath: /v}]
       - {name: other}
       volumes: [{name: v, emptyDir: {}}]
@@ -37,7 +37,7 @@ def test_the_controller_reaches_the_api_server_through_the_proxy() -> None:
     proxy = spec["initContainers"][-1]
     assert (proxy["restartPolicy"], proxy["args"][:2]) == ("Always", ["proxy", "jobs"])
     for container in spec["containers"]:
-        env = {each["name"]: each["value"] for each in container["env"]}
+        env = {each["name"]: each.get("value") for each in container["env"]}
         assert env["KUBERNETES_SERVICE_HOST"] == "127.0.0.1"
         assert env["KUBERNETES_SERVICE_PORT"] in proxy["args"]
         mount = container["volumeMounts"][-1]
