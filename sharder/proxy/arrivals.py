@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from sharder.core.api.meta import ObjectMeta, PartialObject, number_of
@@ -24,32 +25,20 @@ _RETRY_SECONDS: Final = 0.5
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class Arrivals:
     """Delivers main objects to the controller, each after its children."""
 
-    def __init__(
-        self,
-        here: Here,
-        streams: Streams,
-        controlled: Mapping[GroupResource, Sequence[GroupResource]],
-        children: Callable[[GroupResource, str], Readable[PartialObject]],
-        clock: Clock,
-    ) -> None:
-        """Set up.
-
-        Args:
-            here: Gets the delivered objects.
-            streams: The open watches of the controller.
-            controlled: The controlled resources of each main resource.
-            children: Returns the objects of a controlled resource in a namespace that this shard
-                owns; the empty namespace stands for all.
-            clock: For the pauses.
-        """
-        self._clock = clock
-        self._here = here
-        self._streams = streams
-        self._controlled = controlled
-        self._children = children
+    here: Here
+    """Gets the delivered objects."""
+    streams: Streams
+    """The open watches of the controller."""
+    controlled: Mapping[GroupResource, Sequence[GroupResource]]
+    """The controlled resources of each main resource."""
+    children: Callable[[GroupResource, str], Readable[PartialObject]]
+    """Returns the objects of a controlled resource in a namespace that this shard owns; the empty
+    namespace stands for all."""
+    clock: Clock
 
     async def ready(
         self, resource: GroupResource, shown: Collection[ObjectMeta], gone: Collection[ObjectMeta]
@@ -60,8 +49,8 @@ class Arrivals:
         knows more than we do.
         """
         versions = [number_of(meta.resource_version) for meta in (*shown, *gone)]
-        await self._here.until_reached(resource, max(versions, default=-1))
-        new = {meta.uid: meta for meta in shown if self._here.of_uid(meta.uid) is None}
+        await self.here.until_reached(resource, max(versions, default=-1))
+        new = {meta.uid: meta for meta in shown if self.here.of_uid(meta.uid) is None}
         if not new:
             return
         try:
@@ -72,12 +61,12 @@ class Arrivals:
             _log.warning("delivering %s after %g s, before its children", names, HELD_SECONDS)
 
     async def _until_shown(self, resource: GroupResource, new: Mapping[str, ObjectMeta]) -> None:
-        for child in self._controlled[resource]:
-            await self._streams.until_back(child)
-            for selectors in self._streams.selectors(child):
+        for child in self.controlled[resource]:
+            await self.streams.until_back(child)
+            for selectors in self.streams.selectors(child):
                 latest = await self._latest(child, selectors, new)
                 for at, last in latest.items():
-                    await self._streams.until_shown(child, selectors, at, last)
+                    await self.streams.until_shown(child, selectors, at, last)
 
     async def _latest(
         self, child: GroupResource, selectors: Selectors, new: Mapping[str, ObjectMeta]
@@ -88,13 +77,13 @@ class Arrivals:
         while True:
             latest = defaultdict[str, int](int)
             try:
-                async for obj in self._children(child, namespace).stream(*selectors):
+                async for obj in self.children(child, namespace).stream(*selectors):
                     parent, version = obj.metadata.controller, obj.metadata.resource_version
                     if parent is not None and parent.uid in new and version.isdecimal():
                         at = obj.metadata.namespace
                         latest[at] = max(latest[at], int(version))
             except ApiError as error:
                 _log.warning("cannot list %s: %s", child, error)
-                await self._clock.sleep(_RETRY_SECONDS)
+                await self.clock.sleep(_RETRY_SECONDS)
             else:
                 return latest

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Final
 
 from sharder.core.api.meta import Json, Resource
@@ -26,17 +27,17 @@ _POLL_SECONDS: Final = 0.1
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
 class Followers:
     """Our own watches of the main objects, which run as long as the proxy."""
 
-    def __init__(self, context: ShardContext, view: View, mains: Sequence[GroupResource]) -> None:
-        self._context = context
-        self._view = view
-        self._mains = mains
-        self._watched: dict[GroupResource, Watched[OwnObject]] = {}
-        self._listed = set[GroupResource]()
-        """What has been listed since they began, or began anew."""
-        self._anew = asyncio.Event()
+    context: ShardContext
+    view: View
+    mains: Sequence[GroupResource]
+    _watched: dict[GroupResource, Watched[OwnObject]] = field(default_factory=dict)
+    _listed: set[GroupResource] = field(default_factory=set)
+    """What has been listed since they began, or began anew."""
+    _anew: asyncio.Event = field(default_factory=asyncio.Event)
 
     def problem(self, seconds: float) -> str:
         """Return why a resource could not be watched for `seconds`, empty if all could be."""
@@ -45,19 +46,19 @@ class Followers:
     @property
     def have_listed(self) -> bool:
         """Whether all objects are known, up to where the watches have come."""
-        return len(self._listed) == len(self._mains)
+        return len(self._listed) == len(self.mains)
 
     def objects(self, resource: GroupResource) -> OwnObjects:
         """Return the objects of this shard."""
-        found = self._context.found[resource]
-        return self._context.cluster.objects(found, self._context.identity.selector)
+        found = self.context.found[resource]
+        return self.context.cluster.objects(found, self.context.identity.selector)
 
     async def list_anew(self) -> None:
         """List all objects now, which our watches may not have shown yet, and go on from there."""
         self._listed = set()
         self._anew.set()
         while not self.have_listed:
-            await self._context.clock.sleep(_POLL_SECONDS)
+            await self.context.clock.sleep(_POLL_SECONDS)
 
     async def run(self) -> None:
         """Follow the objects of all main resources until cancelled.
@@ -72,12 +73,12 @@ class Followers:
 
     async def _follow_all(self, listed: set[GroupResource]) -> None:
         async with asyncio.TaskGroup() as group:
-            for resource in self._mains:
-                found = self._context.found[resource]
+            for resource in self.mains:
+                found = self.context.found[resource]
                 group.create_task(self._follow(found, listed), name="follow")
 
     async def _follow(self, resource: Resource, listed: set[GroupResource]) -> None:
-        context, here = self._context, self._view.gate.here
+        context, here = self.context, self.view.gate.here
         objects, find = self.objects(resource.id), context.cluster.find
         self._watched[resource.id] = source = Watched(objects, resource, find, clock=context.clock)
         events = follow(source, doing="watch own objects", clock=context.clock, rng=context.rng)
@@ -102,42 +103,36 @@ def _record(
             here.removed(resource, obj.metadata)
 
 
+@dataclass(slots=True)
 class Work:
     """What this shard does under its Lease; a controller that hangs or has gone is a problem."""
 
-    def __init__(
-        self,
-        context: ShardContext,
-        view: View,
-        followers: Followers,
-        left: Callable[[], float],
-    ) -> None:
-        """`left` returns for how many seconds the Lease is certainly held."""
-        self._context = context
-        self._view = view
-        self._followers = followers
-        self._left = left
-        self._failures = Once[str]()
-        self._told = ""
-        """What the Lease says of the resources outside the ring."""
+    context: ShardContext
+    view: View
+    followers: Followers
+    left: Callable[[], float]
+    """Returns for how many seconds the Lease is certainly held."""
+    _failures: Once[str] = field(default_factory=Once)
+    _told: str = ""
+    """What the Lease says of the resources outside the ring."""
 
     @property
     def objects(self) -> int:
         """How many main objects this shard has."""
-        return len(self._view.gate.here)
+        return len(self.view.gate.here)
 
     @property
     def is_empty(self) -> bool:
         """Whether this shard certainly has no objects."""
-        return self._followers.have_listed and not self.objects
+        return self.followers.have_listed and not self.objects
 
     def problem(self, seconds: float) -> str:
         """Return why the controller cannot work, empty if it can."""
-        return self._followers.problem(seconds) or self._view.absence(seconds)
+        return self.followers.problem(seconds) or self.view.absence(seconds)
 
     def not_ready(self) -> str:
         """Return why the shard is not ready, empty if it is."""
-        return self.problem(self._context.settings.lease.lease_duration)
+        return self.problem(self.context.settings.lease.lease_duration)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Release objects that drain, until `stop` is set; then end the controller's view.
@@ -151,23 +146,23 @@ class Work:
                 await stop.wait()
                 working.cancel()
         finally:
-            self._view.close()
-            while self._view.gate.here.in_flight():
-                await self._context.clock.sleep(_POLL_SECONDS)
+            self.view.close()
+            while self.view.gate.here.in_flight():
+                await self.context.clock.sleep(_POLL_SECONDS)
 
     async def _work(self) -> None:
         """Let the controller write, once we know what was taken before we had the Lease."""
-        await self._followers.list_anew()
-        self._view.open(self._left)
+        await self.followers.list_anew()
+        self.view.open(self.left)
         while True:
             await asyncio.sleep(_POLL_SECONDS)
             await self._tell_outside()
-            for main in self._view.gate.here.to_release():
+            for main in self.view.gate.here.to_release():
                 await self._release_one(main)
 
     async def _tell_outside(self) -> None:
         """Let the Lease say what else the controller watches, once for each new resource."""
-        outside, context = ",".join(sorted(map(str, self._view.outside))), self._context
+        outside, context = ",".join(sorted(map(str, self.view.outside))), self.context
         if outside == self._told:
             return
         self._told = outside
@@ -179,11 +174,11 @@ class Work:
 
     async def _release_one(self, main: Main) -> None:
         """Acknowledge a drain; after a conflict our watch shows the object again."""
-        identity = self._context.identity
+        identity = self.context.identity
         labels = {identity.owner_label: None, identity.drain_label: None}
         try:
             body: Json = {"metadata": {"labels": labels, "resourceVersion": main.version}}
-            await self._followers.objects(main.resource).patch(main.ref, body)
+            await self.followers.objects(main.resource).patch(main.ref, body)
         except (Conflict, NotFound):
             return
         except ApiError as error:
