@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sharder.controllers import annotation_warnings as mistakes
-from sharder.controllers.movement import failures, object_backlog
+from sharder.controllers.movement import failures, overdue
 from sharder.core.status import conditions
 from sharder.core.status.phases import Kind
 from tests.support.documents import ROOT, code, section
@@ -33,7 +33,7 @@ def test_every_event_is_explained_and_no_other() -> None:
         failures.WRITE_FAILED,
         failures.LABEL_REMOVED,
         mistakes.MALFORMED,
-        object_backlog.OVERDUE,
+        overdue.OVERDUE,
         conditions.FAILED,
     }
     warned = {

@@ -18,9 +18,10 @@ from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.lease_guard import LeaseGuard
 from sharder.controllers.movement.mover import Mover
-from sharder.controllers.movement.orphan_watches import OrphanWatches
 from sharder.controllers.movement.rebalancer import Rebalancer
 from sharder.controllers.movement.resync import Resync
+from sharder.controllers.movement.table import Table
+from sharder.controllers.movement.watches import Watches
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import Part
 from sharder.core.names import RingName, ShardName
@@ -30,17 +31,14 @@ from sharder.core.status.conditions import ObjectStats, Troubled, stats_of
 class HandoverLoop:
     """One mover for all writes, and the parts that hand over single objects with it."""
 
-    def __init__(self, ports: Ports, lease_guard: LeaseGuard | None = None) -> None:
-        """Connect the parts.
-
-        `lease_guard` keeps shards from returning while their objects are taken; a replica that
-        stands by takes none.
-        """
+    def __init__(self, ports: Ports) -> None:
+        """Connect the parts."""
         self._cache = ports.cache
-        pending = HandoverQueue(ports)
-        self.mover = Mover(ports, lease_guard, pending.retry)
+        self._lease_guard = LeaseGuard(ports)
+        pending = HandoverQueue(ports, Table(ports))
+        self.mover = Mover(ports, self._lease_guard, pending)
         self.handover = Handover(ports, self.mover, pending)
-        self.watches = OrphanWatches(ports, self.mover, pending, forget=self.handover.forget)
+        self.watches = Watches(ports, pending, forget=self.handover.forget)
 
     async def run(self) -> None:
         """Watch and hand over until cancelled."""
@@ -48,6 +46,7 @@ class HandoverLoop:
         subscriber = Subscriber(ring=changed, scope=lambda ring, _: changed(ring))
         with self._cache.subscribed(subscriber):
             async with asyncio.TaskGroup() as group:
+                group.create_task(self._lease_guard.run(), name="lease guard")
                 group.create_task(self.handover.run(), name="hand-over")
                 group.create_task(self.watches.run(), name="watches")
 
@@ -59,7 +58,6 @@ class Movement:
         """Connect the parts."""
         self._ports = ports
         self._unread = UnreadParts(ports)
-        self._lease_guard = LeaseGuard(ports)
         self._object_count = ObjectCount(ports, self._unread)
         inside = replace(
             ports,
@@ -67,7 +65,7 @@ class Movement:
             on_assigned=self._assigned,
             on_written=self._written_again,
         )
-        self._loop = HandoverLoop(inside, self._lease_guard)
+        self._loop = HandoverLoop(inside)
         self._mover, self.watches = self._loop.mover, self._loop.watches
         self.resync = Resync(
             inside,
@@ -117,7 +115,6 @@ class Movement:
         """Watch and hand over until cancelled; the caller runs the passes."""
         with self._ports.cache.subscribed(Subscriber(scope=self.resync.scope_grew)):
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._lease_guard.run(), name="lease guard")
                 group.create_task(self._loop.run(), name="hand-over loop")
                 group.create_task(self._unread.run(self.resync.read_again), name="unread parts")
                 group.create_task(self._object_count.run(), name="object count")

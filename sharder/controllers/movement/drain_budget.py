@@ -6,7 +6,6 @@ Every drain goes through here; other steps never wait (docs/protocol.md, "Budget
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sharder.controllers.movement.unassigned import Seen
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ObjectKey
 from sharder.core.errors import ApiError, SharderError, Unavailable
@@ -33,28 +32,15 @@ class DrainBudget:
         self._clock = ports.clock
         self._budgets: dict[RingName, Budget[ObjectKey]] = {}
 
-    def refusal(self, snapshot: RingSnapshot, shard: ShardName) -> Refusal | None:
-        """Return why the shard must not drain one more leading object now, None if it can.
+    def refusal(
+        self, snapshot: RingSnapshot, shard: ShardName, *, leads: bool = True
+    ) -> Refusal | None:
+        """Return why the shard must not drain one more object now, None if it can.
 
-        Other objects can be drained more often.
+        Objects that lead no others can be drained more often.
         """
         limits, now = snapshot.ring.spec.movement, self._clock.monotonic()
-        return self._of(snapshot.name).refusal(shard, limits, now, leads=True)
-
-    def check(self, snapshot: RingSnapshot, key: ObjectKey, step: Step) -> None:
-        """Check that the step can be written now.
-
-        Raises:
-            DrainDeferred: the step is a drain, and the budget is spent.
-        """
-        if not isinstance(step, Drain):
-            return
-        limits, now = snapshot.ring.spec.movement, self._clock.monotonic()
-        leads = snapshot.roles[key.resource] is Role.LEADING
-        refusal = self._of(snapshot.name).refusal(step.shard, limits, now, leads=leads)
-        if refusal is not None:
-            self._withheld.add(snapshot.name, refusal.limit)
-            raise DrainDeferred(step.shard, refusal.why)
+        return self._of(snapshot.name).refusal(shard, limits, now, leads=leads)
 
     @contextmanager
     def writing(self, snapshot: RingSnapshot, key: ObjectKey, step: Step) -> Iterator[None]:
@@ -64,15 +50,18 @@ class DrainBudget:
         answer was lost or not awaited.
 
         Raises:
-            DrainDeferred: the step is a drain, and the budget is spent by now.
+            DrainDeferred: the step is a drain, and the budget is spent.
         """
         if not isinstance(step, Drain):
             yield
             self.gone(key)
             return
-        self.check(snapshot, key, step)
-        budget, is_written = self._of(snapshot.name), True
         leads = snapshot.roles[key.resource] is Role.LEADING
+        refusal = self.refusal(snapshot, step.shard, leads=leads)
+        if refusal is not None:
+            self._withheld.add(snapshot.name, refusal.limit)
+            raise DrainDeferred(step.shard, refusal.why)
+        budget, is_written = self._of(snapshot.name), True
         budget.begin(key, step.shard, self._clock.monotonic(), leads=leads)
         try:
             yield
@@ -85,13 +74,13 @@ class DrainBudget:
             else:
                 budget.give_back(key)
 
-    def seen(self, key: ObjectKey, drain: Seen | None) -> None:
-        """Record what the watch shows: a draining object, or None at the end of its drain."""
-        budget = self._of(key.ring)
-        if drain is None:
-            budget.closed(key)
-        else:
-            budget.opened(key, drain.shard, drain.since, self._clock.monotonic())
+    def opened(self, key: ObjectKey, shard: ShardName, since: float) -> None:
+        """Record that the watch shows a draining object."""
+        self._of(key.ring).opened(key, shard, since, self._clock.monotonic())
+
+    def closed(self, key: ObjectKey) -> None:
+        """Record that the watch shows the end of a drain."""
+        self._of(key.ring).closed(key)
 
     def arrived(self, key: ObjectKey) -> None:
         """Record that an object has an owner again, or was deleted."""

@@ -7,10 +7,13 @@ written all others are tried at once.
 """
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections import defaultdict
+from dataclasses import dataclass
 from math import inf
+from typing import Final
 
+from sharder.controllers.movement.handover_queue import HandoverQueue
+from sharder.controllers.movement.table import State
 from sharder.controllers.ports import BACKOFF, Ports
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
 from sharder.core.api.meta import PartialObject
@@ -22,92 +25,26 @@ from sharder.core.errors import (
     SharderError,
     Unavailable,
 )
+from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.conditions import Troubled
-from sharder.runtime.clock import Clock
 
-IN_A_ROW = 5
+IN_A_ROW: Final = 5
 """Failures in a row, of several objects, after which a part backs off together."""
 
-PROBE_SECONDS = 8.0
+PROBE_SECONDS: Final = 8.0
 """Longest time between two writes to such a part."""
 
-
-@dataclass(slots=True)
-class _Part:
-    """A part, some of whose objects could not be written."""
-
-    objects: set[ObjectKey] = field(default_factory=set)
-    in_a_row: int = 0
-    """Failures since an object of the part was last written."""
-    probe_at: float = 0.0
-    """When the next write is tried."""
-
-    @property
-    def rejects_all(self) -> bool:
-        """Whether probably no object of the part can be written."""
-        return self.in_a_row >= IN_A_ROW and len(self.objects) > 1
-
-
-class RejectingParts:
-    """The parts with objects that could not be written."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._parts: dict[Part, _Part] = {}
-
-    def until(self, key: ObjectKey) -> float:
-        """Return until when the part of an object backs off (monotonic), 0 if it does not."""
-        part = self._parts.get(key.part)
-        return part.probe_at if part is not None and part.rejects_all else 0.0
-
-    def failed(self, key: ObjectKey, seconds: float) -> float:
-        """Record a failure; return the back-off of the object, which is `seconds` or less."""
-        now, part = self._clock.monotonic(), self._parts.setdefault(key.part, _Part())
-        part.objects.add(key)
-        part.in_a_row += 1
-        if part.rejects_all and part.probe_at <= now:
-            seconds = min(seconds, PROBE_SECONDS)
-            part.probe_at = now + seconds
-        return seconds
-
-    def written(self, key: ObjectKey) -> bool:
-        """Record a write; return whether the part backed off together until now."""
-        part = self._parts.get(key.part)
-        if part is None:
-            return False
-        rejected_all, part.in_a_row = part.rejects_all, 0
-        return rejected_all
-
-    def over(self, key: ObjectKey) -> None:
-        """Record that an object was written, or needs no write."""
-        part = self._parts.get(key.part, _Part())
-        part.objects.discard(key)
-        if not part.objects:
-            self._parts.pop(key.part, None)
-
-    def forget(self, part: Part) -> None:
-        """Forget a part that can be read or written again."""
-        for each in [each for each in self._parts if part.includes(each)]:
-            del self._parts[each]
-
-
-MAX_REMEMBERED = 10_000
-"""Limit on the objects with a back-off; beyond it, only the resync retries."""
-
-MAX_TIMES = 3
+MAX_TIMES: Final = 3
 """Failures in a row after which an owner no longer waits for a dependent: about 10 s."""
 
-REPEAT_SECONDS = 60.0
+REPEAT_SECONDS: Final = 60.0
 """Seconds between two log lines about objects of one resource that fail in the same way."""
 
 WRITE_FAILED, LABEL_REMOVED = "ShardWriteFailed", "ShardLabelRemoved"
 """Reasons of Events."""
 
 _log = logging.getLogger(__name__)
-
-Retry = Callable[[ObjectKey, float], None]
-"""Called with an object, and the seconds until it is tried again."""
 
 
 class BackingOff(SharderError):
@@ -119,45 +56,48 @@ class LabelReverted(Rejected):
 
 
 @dataclass(slots=True)
-class _Failure:
-    times: int = 0
-    until: float = 0.0
-    reported: set[str] = field(default_factory=set)
+class _Part:
+    """A part, some of whose objects could not be written."""
 
-
-@dataclass(slots=True)
-class _Failing:
-    """The failing objects of one resource."""
-
-    objects: set[ObjectKey] = field(default_factory=set)
-    forbidden: set[ObjectKey] = field(default_factory=set)
-    """Those that we have no right to write."""
-    text: str = ""
+    failing: int = 0
+    """Objects whose last write failed."""
+    in_a_row: int = 0
+    """Failures since an object of the part was last written."""
+    probe_at: float = -inf
+    """When the next write is tried."""
+    forbidden: int = 0
+    """Objects that we have no right to write."""
+    problem: str = ""
     """Why the first of these is forbidden; a text of each would change the status all the time."""
-    logged: dict[type[Exception], float] = field(default_factory=dict)
-    """When each type of error was last logged."""
+
+    @property
+    def rejects_all(self) -> bool:
+        """Whether probably no object of the part can be written."""
+        return self.in_a_row >= IN_A_ROW and self.failing > 1
 
 
 class Failures:
     """The failures in a row and the back-off of each object, and of parts that reject all."""
 
-    def __init__(self, ports: Ports, *, retry: Retry) -> None:
-        """`retry` is called with an object, and the seconds until it is tried again."""
+    def __init__(self, ports: Ports, pending: HandoverQueue) -> None:
+        """`pending` gets the objects to retry."""
         self._ports = ports
         self._clock = ports.clock
-        self._retry = retry
-        self._rejecting = RejectingParts(ports.clock)
-        self._failures: dict[ObjectKey, _Failure] = {}
-        self._resources: dict[ResourceKey, _Failing] = {}
+        self._pending = pending
+        self._table = pending.table
+        self._parts: dict[Part, _Part] = {}
+        self._logged = defaultdict[tuple[ResourceKey, type[Exception]], float](lambda: -inf)
+        """When each type of error was last logged."""
 
     def __contains__(self, key: ObjectKey) -> bool:
-        return key in self._failures
+        return self._table.get(key).failures > 0
 
     def wait(self, key: ObjectKey) -> float:
         """Return for how many seconds the object still backs off, or its whole part."""
-        failure, until = self._failures.get(key), self._rejecting.until(key)
-        if failure is not None:
-            until = max(until, failure.until)
+        part, record = self._parts.get(key.part), self._table.get(key)
+        until = record.not_before if record.failures else -inf
+        if part is not None and part.rejects_all:
+            until = max(until, part.probe_at)
         return max(0.0, until - self._clock.monotonic())
 
     def keeps_owner(self, key: ObjectKey) -> bool:
@@ -165,26 +105,23 @@ class Failures:
 
         Not forever: a child that cannot be written must not leave its owner unassigned.
         """
-        failure = self._failures.get(key)
-        return failure is not None and failure.times < MAX_TIMES
+        return 0 < self._table.get(key).failures < MAX_TIMES
 
     def is_stubborn(self, key: ObjectKey) -> bool:
         """Return whether so many writes in a row failed that the next one will probably fail."""
-        failure = self._failures.get(key)
-        return failure is not None and failure.times >= MAX_TIMES
+        return self._table.get(key).failures >= MAX_TIMES
 
     def apart(self, snapshot: RingSnapshot) -> Troubled | None:
         """Return the ring's controlled objects that cannot be written, None if there are none."""
         apart = [
-            key
-            for of, failing in self._resources.items()
-            if of.ring == snapshot.name and snapshot.roles.get(of.resource) is Role.CONTROLLED
-            for key in failing.objects
+            f"{resource} {ref}"
+            for resource, role in snapshot.roles.items()
+            if role is Role.CONTROLLED
+            for ref in self._table.within(
+                Part(ResourceKey(snapshot.name, resource)), State.FAILING
+            )
         ]
-        if not apart:
-            return None
-        first = min(apart)
-        return Troubled(count=len(apart), first=f"{first.resource} {first.ref}")
+        return Troubled(count=len(apart), first=min(apart)) if apart else None
 
     def insist(self, key: ObjectKey) -> None:
         """Raise `BackingOff` while the object backs off."""
@@ -202,89 +139,99 @@ class Failures:
         """
         ring, resource = key.resource_key
         self._ports.metrics.counts["object_failures_total"].add(ring, *resource)
-        failure = self._failures.get(key)
-        if failure is None:
-            if len(self._failures) >= MAX_REMEMBERED:
-                return
-            failure = self._failures[key] = _Failure()
-        failure.times += 1
-        seconds = self._rejecting.failed(key, BACKOFF.delay(failure.times, self._ports.rng))
-        failure.until = self._clock.monotonic() + seconds
-        self._retry(key, seconds)
-        of = self._resources.setdefault(key.resource_key, _Failing())
-        of.objects.add(key)
+        if not self._table.enter(key, State.FAILING):
+            return
+        record, part = self._table.record(key), self._parts.setdefault(key.part, _Part())
+        part.failing += not record.failures
+        part.in_a_row += 1
+        record.failures += 1
+        seconds, now = BACKOFF.delay(record.failures, self._ports.rng), self._clock.monotonic()
+        if part.rejects_all and part.probe_at <= now:
+            seconds = min(seconds, PROBE_SECONDS)
+            part.probe_at = now + seconds
+        self._pending.retry(key, seconds)
         self._note_rights(key, error)
         if self._ports.stands_by:
             return
-        self._log_failure(key, of, error)
-        if isinstance(error, Unavailable) and failure.times == 1:
+        self._log_failure(key, error)
+        if isinstance(error, Unavailable) and record.failures == 1:
             return  # it might pass soon, and the Event would get no answer either
         reason = LABEL_REMOVED if isinstance(error, LabelReverted) else WRITE_FAILED
-        if reason not in failure.reported:
-            failure.reported.add(reason)
+        if reason not in record.reported:
+            record.reported |= {reason}
             message = f"cannot write the labels of ring {ring}: {error}"
             await self._ports.recorder.warn(obj, reason, message)
 
     def written(self, key: ObjectKey) -> None:
         """Record that the object was written, so that others of its part can be written too."""
-        if self._rejecting.written(key):
+        part = self._parts.get(key.part)
+        if part is not None and part.rejects_all:
             self.forgive(key.part)
             self._ports.on_written(key.part)
+        if part is not None:
+            part.in_a_row = 0
 
-    def forgive(self, part: Part) -> bool:
-        """End the back-offs of a part that can be read or written again; return if there were any.
+    def forgive(self, part: Part) -> None:
+        """End the back-offs of a part that can be read or written again.
 
         They are tried by the pass that follows.
         """
-        found = False
-        for key, failure in self._failures.items():
-            if part.holds(key):
-                failure.until, found = self._clock.monotonic(), True
-        self._rejecting.forget(part)
-        return found
+        for _, record in self._table.of(part):
+            if record.failures:
+                record.not_before = -inf
+        for each, known in self._parts.items():
+            if part.includes(each):
+                known.in_a_row = 0
 
     def over(self, key: ObjectKey) -> None:
         """Record that the object was written, or needs no write."""
-        if self._failures.pop(key, None) is not None:
-            self._rejecting.over(key)
-            self._note_rights(key, None)
-            of = self._resources[key.resource_key]
-            of.objects.discard(key)
-            if not of.objects:
-                del self._resources[key.resource_key]
+        record = self._table.get(key)
+        if not record.failures:
+            return
+        self._note_rights(key, None)
+        record.failures, record.not_before, record.reported = 0, -inf, frozenset()
+        self._parts[key.part].failing -= 1
+        if not self._parts[key.part].failing:
+            del self._parts[key.part]
+        self._table.leave(key, State.FAILING)
+        if not self._table.count(key.ring, State.FAILING, key.resource):
+            logged = [of for of in self._logged if of[0] == key.resource_key]
+            if logged:
                 fields = {"ring": key.ring, "why": str(key.resource)}
-                if of.logged:
-                    _log.info("objects can be moved again", extra=fields)
+                _log.info("objects can be moved again", extra=fields)
+            for of in logged:
+                del self._logged[of]
 
-    def _log_failure(self, key: ObjectKey, of: _Failing, error: ApiError | InvalidObject) -> None:
+    def forget(self, resource_key: ResourceKey) -> None:
+        """Forget a resource that was removed from the ring."""
+        for ref in self._table.within(Part(resource_key), State.FAILING):
+            self.over(ObjectKey(resource_key, ref))
+
+    def _log_failure(self, key: ObjectKey, error: ApiError | InvalidObject) -> None:
         """Log the first object of a resource that fails this way, and one each minute."""
-        now = self._clock.monotonic()
-        if now - of.logged.get(type(error), -inf) >= REPEAT_SECONDS:
-            of.logged[type(error)] = now
+        now, of = self._clock.monotonic(), (key.resource_key, type(error))
+        if now - self._logged[of] >= REPEAT_SECONDS:
+            self._logged[of] = now
+            failing = self._table.count(key.ring, State.FAILING, key.resource)
             fields = {
                 "ring": key.ring,
                 "object": f"{key.resource} {key.ref}",
                 "error": str(error),
-                "why": f"failing objects: {len(of.objects)}",
+                "why": f"failing objects: {failing}",
             }
             _log.warning("cannot move objects", extra=fields)
 
-    def forget(self, resource_key: ResourceKey) -> None:
-        """Forget a resource that was removed from the ring."""
-        for key in [key for key in self._failures if key.resource_key == resource_key]:
-            self.over(key)
-
     def _note_rights(self, key: ObjectKey, error: ApiError | InvalidObject | None) -> None:
-        """Report, for each resource, the first object that we have no right to write."""
-        of = self._resources[key.resource_key]
-        before = bool(of.forbidden)
-        if isinstance(error, Forbidden):
-            of.text = of.text if before else f"cannot write {key.resource}: {error}"
-            of.forbidden.add(key)
-        else:
-            of.forbidden.discard(key)
-        if before != bool(of.forbidden):
-            known = [self._resources[k] for k in sorted(self._resources) if k.ring == key.ring]
-            self._ports.on_problem(
-                key.ring, "write", "; ".join(each.text for each in known if each.forbidden) or None
-            )
+        """Report, for each part, the first object that we have no right to write."""
+        record, part = self._table.get(key), self._parts[key.part]
+        before, is_forbidden = bool(part.forbidden), isinstance(error, Forbidden)
+        part.forbidden += is_forbidden - record.is_forbidden
+        record.is_forbidden = is_forbidden
+        if before != bool(part.forbidden):
+            part.problem = f"cannot write {key.resource}: {error}" if is_forbidden else ""
+            self._report(key.ring)
+
+    def _report(self, ring: RingName) -> None:
+        known = [self._parts[part].problem for part in sorted(self._parts) if part.ring == ring]
+        problems = dict.fromkeys(filter(None, known))
+        self._ports.on_problem(ring, "write", "; ".join(problems) or None)

@@ -1,18 +1,17 @@
-"""Objects that wait for their next step, each once.
+"""Which objects of the table are handed over next.
 
 The objects of one part of a ring are handled together, so that their dependents are listed once
 for many; each object has its own due time (docs/protocol.md, "Moving objects").
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 from math import inf
-from typing import NamedTuple
 
-from sharder.controllers.movement.owner_transfer import AT_ONCE
+from sharder.controllers.movement.table import State, Table
 from sharder.controllers.ports import BACKOFF, Ports
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
+from sharder.core.movement.release import UNSEEN_SECONDS
 from sharder.core.names import ObjectRef, RingName
 from sharder.runtime.workqueue import Worker, WorkQueue
 
@@ -23,6 +22,9 @@ listed once for many."""
 UNASSIGNED_SECONDS = 0.2
 """Delay of an unassigned object: the watch of drains soon shows which shard released it, and then
 fewer dependents have to be listed."""
+
+AT_ONCE = 2000
+"""Objects of a part that are handed over together: up to 3 MB are read for them."""
 
 LEADER_SECONDS = 0.8
 """Seconds before a standby hands over an object: the leader needs less, unless it is gone or very
@@ -40,20 +42,17 @@ CONCURRENCY = 64
 """Parts that are handled at once: one that waits for the API server does not delay others."""
 
 
-class _Due(NamedTuple):
-    due: float
-    held: bool
-
-
 class HandoverQueue:
-    """A queue of parts; each has objects."""
+    """A queue of parts; the table has their objects."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, table: Table) -> None:
+        self.table = table
         self._cache = ports.cache
         self._clock = ports.clock
         self._grace = LEADER_SECONDS if ports.stands_by else 0.0
         """Seconds to wait for another replica to do the work, since the object came, and since it
         last did any of the ring's work."""
+        self._at_once = STANDBY_AT_ONCE if ports.stands_by else AT_ONCE
         self._queue = WorkQueue[Part](
             clock=ports.clock,
             rng=ports.rng,
@@ -61,145 +60,101 @@ class HandoverQueue:
             name="handover",
             metrics=None if ports.stands_by else ports.metrics,
         )
-        self._objects: dict[Part, dict[ObjectRef, _Due]] = {}
-        self._in_work: dict[Part, set[ObjectRef]] = {}
         self._progress: dict[RingName, float] = {}
-        """When an object of a ring last got an owner, if we only stand by."""
+        """When an object of a ring last got an owner."""
         self._arrived: dict[RingName, float] = {}
-        """When an object of a ring last lost its owner, if we only stand by."""
+        """When an object of a ring last lost its owner."""
 
-    def add(
-        self, resource_key: ResourceKey, refs: Iterable[ObjectRef], *, are_released: bool
-    ) -> None:
-        """Add objects that a drain released, or unassigned ones."""
-        seconds = ACKNOWLEDGED_SECONDS if are_released else UNASSIGNED_SECONDS
-        for ref in refs:
-            if self._wait(resource_key, ref, self._grace + seconds, held=False):
-                self._arrived[resource_key.ring] = self._clock.monotonic()
-
-    def start(
-        self, resource_key: ResourceKey, refs: Iterable[ObjectRef]
-    ) -> Mapping[Part, set[ObjectRef]]:
-        """Take objects, whether they wait or not, but those that are in work already."""
-        mine = defaultdict[Part, set[ObjectRef]](set)
-        for ref in refs:
-            part = self._part_of(resource_key, ref)
-            in_work = self._in_work.setdefault(part, set())
-            if ref not in in_work:
-                in_work.add(ref)
-                mine[part].add(ref)
-                self._objects.get(part, {}).pop(ref, None)
-        return mine
-
-    def settle(self, resource_key: ResourceKey, refs: Iterable[ObjectRef]) -> None:
-        """Drop objects that have an owner now, unless an attempt at them has failed.
-
-        With a grace period drop those too: another replica does the work.
-        """
-        for ref in refs:
-            objects = self._objects.get(self._part_of(resource_key, ref), {})
-            known = objects.get(ref)
-            if self._grace:
-                self._progress[resource_key.ring] = self._clock.monotonic()
-                objects.pop(ref, None)
-            elif known is not None and not known.held:
-                del objects[ref]
+    def add(self, key: ObjectKey, *, is_released: bool) -> None:
+        """Add an object that a drain released, or an unassigned one."""
+        if self.table.get(key).due == inf:
+            self._arrived[key.ring] = self._clock.monotonic()
+        seconds = ACKNOWLEDGED_SECONDS if is_released else UNASSIGNED_SECONDS
+        self._add_after(key, self._grace + seconds)
 
     def retry(self, key: ObjectKey, seconds: float) -> None:
-        """Retry the object in `seconds`, not earlier."""
-        self._wait(key.resource_key, key.ref, seconds, held=True)
+        """Retry the object in `seconds`; not earlier, however often it is written."""
+        record = self.table.record(key)
+        record.not_before = max(record.not_before, self._clock.monotonic() + seconds)
+        self._add_after(key, seconds)
 
-    def take(self, part: Part) -> Sequence[ObjectRef]:
-        """Return due objects, at most `AT_ONCE` or `STANDBY_AT_ONCE`, and remove them."""
-        objects, now = self._objects.get(part, {}), self._clock.monotonic()
+    def until_stopped(self, key: ObjectKey) -> float:
+        """Return the seconds until the last shard of an unassigned object has certainly stopped.
+
+        The time counts from when we first saw the object without owner; one that cannot be
+        remembered waits for the next pass.
+        """
+        now, seen = self._clock.monotonic(), self.table.get(key).states.get(State.UNASSIGNED)
+        since = self.table.overflowed(key.resource_key) if seen is None else seen.since
+        if seen is None and self.table.enter(key, State.UNASSIGNED):
+            self.retry(key, UNSEEN_SECONDS)
+            since = now
+        return max(0.0, since + UNSEEN_SECONDS - now)
+
+    def settle(self, key: ObjectKey) -> None:
+        """Drop an object that has an owner now, unless an attempt at it has failed.
+
+        On standby drop that too: another replica does the work.
+        """
+        self._progress[key.ring] = self._clock.monotonic()
+        record = self.table.get(key)
+        if self._grace or not record.failures:
+            record.due = inf
+        self.table.settle(key)
+
+    def take(self, part: Part) -> Collection[ObjectRef]:
+        """Return due objects, not too many at once, which are in work from now on."""
+        now = self._clock.monotonic()
         if now < self._earliest(part):
             return ()
-        in_work = self._in_work.setdefault(part, set())
-        every = (r for r, known in objects.items() if known.due <= now and r not in in_work)
-        due = tuple(islice(every, STANDBY_AT_ONCE if self._grace else AT_ONCE))
-        for ref in due:
-            del objects[ref]
-        in_work.update(due)
-        return due
+        due = (ref for ref, record in self.table.of(part) if record.next_at <= now)
+        return self.start(part.resource_key, tuple(islice(due, self._at_once)))
+
+    def start(self, key: ResourceKey, refs: Iterable[ObjectRef]) -> Collection[ObjectRef]:
+        """Begin the work on objects, whether they wait or not; return those not in work yet."""
+        records = {ref: self.table.record(ObjectKey(key, ref)) for ref in refs}
+        mine = [ref for ref, record in records.items() if not record.in_work]
+        for ref in mine:
+            records[ref].in_work, records[ref].due = True, inf
+        return mine
 
     def finish(
-        self,
-        part: Part,
-        refs: Iterable[ObjectRef],
-        left: Mapping[ObjectRef, float],
-        *,
-        held: bool = True,
+        self, key: ResourceKey, refs: Iterable[ObjectRef], left: Mapping[ObjectRef, float]
     ) -> None:
-        """End the work on objects; those in `left` wait again, each for its number of seconds.
+        """End the work on objects; those in `left` wait again, each for its number of seconds."""
+        for obj in [ObjectKey(key, ref) for ref in refs]:
+            record = self.table.get(obj)
+            record.in_work = False
+            if obj.ref in left:
+                self.retry(obj, left[obj.ref])
+            elif record.due < inf:  # it was added meanwhile
+                self._add_after(obj, inf)
+            self.table.tidy(obj)
 
-        If they are held, nothing lets them be tried earlier.
-        """
-        in_work = self._in_work.get(part, set())
-        in_work.difference_update(refs)
-        if not in_work:
-            self._in_work.pop(part, None)
-        for ref, seconds in left.items():
-            self._wait(part.resource_key, ref, seconds, held=held)
-        next_in = self._next_in(part)
-        if next_in is not None:
-            self._queue.add_after(part, next_in)
-
-    def _next_in(self, part: Part) -> float | None:
+    def next_in(self, part: Part) -> float | None:
         """Return the seconds until an object is due, None if none waits."""
-        objects, in_work = self._objects.get(part), self._in_work.get(part, set())
-        if not objects:
-            self._objects.pop(part, None)
-            return None
-        dues = (known.due for ref, known in objects.items() if ref not in in_work)
-        due = max(self._earliest(part), min(dues, default=inf))
+        due = min((record.next_at for _, record in self.table.of(part)), default=inf)
+        due = max(due, self._earliest(part))
         return None if due == inf else max(0.0, due - self._clock.monotonic())
-
-    def _earliest(self, part: Part) -> float:
-        """Return when we act at the earliest: not while another replica is at work."""
-        if not self._grace:
-            return -inf
-        first = min((known.due for known in self._objects.get(part, {}).values()), default=-inf)
-        arrived = self._arrived.get(part.ring, -inf) + self._grace
-        progress = self._progress.get(part.ring, -inf) + self._grace
-        return max(progress, min(arrived, first + ARRIVALS_SECONDS))
-
-    def forget(self, resource_key: ResourceKey) -> None:
-        """Forget a resource that was removed from the ring."""
-        for part in [part for part in self._objects if part.resource_key == resource_key]:
-            del self._objects[part]
 
     async def run(self, worker: Worker[Part]) -> None:
         """Run `worker` on parts until cancelled."""
         await self._queue.run(worker, concurrency=CONCURRENCY)
 
-    def _part_of(self, resource_key: ResourceKey, ref: ObjectRef) -> Part:
-        snapshot = self._cache.snapshot(resource_key.ring)
-        is_split = snapshot is not None and snapshot.is_split
-        return Part(resource_key, ref.namespace if is_split else "")
+    def _earliest(self, part: Part) -> float:
+        """Return when we act at the earliest: not while another replica is at work."""
+        if not self._grace:
+            return -inf
+        first = min((record.next_at for _, record in self.table.of(part)), default=-inf)
+        arrived = self._arrived.get(part.ring, -inf) + self._grace
+        progress = self._progress.get(part.ring, -inf) + self._grace
+        return max(progress, min(arrived, first + ARRIVALS_SECONDS))
 
-    def _wait(
-        self,
-        resource_key: ResourceKey,
-        ref: ObjectRef,
-        seconds: float,
-        *,
-        held: bool,
-    ) -> bool:
-        """Add an object, or update one that waits; return whether it is new.
-
-        An object that is held back keeps its due time, however often it is written; any other
-        object keeps its earliest due time.
-        """
-        part, due = self._part_of(resource_key, ref), self._clock.monotonic() + seconds
-        objects = self._objects.setdefault(part, {})
-        known = objects.get(ref)
-        if known is not None:
-            if known.held or held:
-                due = max(known.due, due) if held else known.due
-            else:
-                due = min(known.due, due)
-            held = held or known.held
-        objects[ref] = _Due(due, held)
-        if known is None or due < known.due:
-            self._queue.add_after(part, seconds)
-        return known is None
+    def _add_after(self, key: ObjectKey, seconds: float) -> None:
+        """Let an object be due in `seconds`, or earlier if it is due earlier."""
+        record, now = self.table.record(key), self._clock.monotonic()
+        record.due = min(record.due, now + seconds)
+        snapshot = self._cache.snapshot(key.ring)
+        namespace = key.ref.namespace if snapshot is not None and snapshot.is_split else ""
+        wait = max(record.due, record.not_before) - now
+        self._queue.add_after(Part(key.resource_key, namespace), max(0.0, wait))

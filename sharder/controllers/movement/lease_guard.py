@@ -25,7 +25,7 @@ from sharder.core.api.lease import Lease, LeaseSpec, format_time
 from sharder.core.api.meta import Json
 from sharder.core.errors import ApiError, Conflict, NotFound, Unavailable
 from sharder.core.leases.state import DEFAULT_DURATION, ShardState, is_given_up, was_released
-from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef, ShardName
+from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef, RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.runtime.backoff import Backoff
 
@@ -40,10 +40,6 @@ REST = Backoff(base=5.0, cap=2 * HOLD.total_seconds())
 """Back-off of a Lease after holds in a row without a successful write: objects that cannot be
 written must not block their shard.  The first delay is just long enough for an attempt of the
 shard, because the objects of a dead shard can also wait for a broken connection of ours."""
-
-QUIET_SECONDS = 20.0
-"""Seconds after a release in which failed objects cause no new hold: a returned shard requests its
-Lease every 2 s."""
 
 REQUEST_SECONDS = 10.0
 """Seconds, more than the longest time of a write."""
@@ -84,36 +80,46 @@ class LeaseGuard:
         self._unheld = UnheldLeases(ports)
         self._held: dict[ObjectRef, _HeldLease] = {}
         self._resting: dict[ObjectRef, _Rest] = {}
-        self._quiet: dict[ObjectRef, float] = {}
-        """Until when failed objects cause no new hold."""
         self._locks = WeakValueDictionary[ObjectRef, asyncio.Lock]()
 
     @asynccontextmanager
     async def holding(
-        self, snapshot: RingSnapshot, shard: ShardName, *, again: bool = False
+        self, snapshot: RingSnapshot, shard: ShardName | None
     ) -> AsyncIterator[Callable[[], None]]:
-        """Keep the shard from acquiring its Lease while the body writes.
+        """Keep the shard, if there is one, from acquiring its Lease while the body writes.
 
-        If there is no Lease to write, it only confirms that the shard holds none.  Yields a check
-        that raises `Unavailable` if the hold ends too soon for a request.  A retry (`again`)
-        causes no new hold soon after a release: the shard might want its Lease.
+        No resourceVersion of an object guards against its return.  If there is no Lease to write,
+        it only confirms that the shard holds none.  Yields a check to call right before the write:
+        it raises `Unavailable` if the hold ends too soon for a request, and `ShardReturned`.
 
         Raises:
             ShardReturned: the shard holds its Lease.
             ApiError: the Lease could not be written or read, or backs off.
         """
+        if shard is None:
+            yield lambda: None
+            return
         ref = ObjectRef(snapshot.members.namespaces.get(shard, ""), shard)
         async with self._lock(ref):
             is_written = ref not in snapshot.members.validity.problems
-            held_lease = await self._fresh(ref, again=again) if is_written else None
+            held_lease = await self._fresh(ref) if is_written else None
         if held_lease is None:
-            yield await self._unheld.confirm(snapshot.ring, shard)
+            confirmed = await self._unheld.confirm(snapshot.ring, shard)
+            yield partial(self._check_away, snapshot.name, shard, confirmed)
             return
         held_lease.users += 1
+        is_checked = False
+
+        def check() -> None:
+            nonlocal is_checked
+            self._check_away(snapshot.name, shard, partial(self._check, ref, held_lease))
+            is_checked = True
+
         try:
-            yield partial(self._check, ref, held_lease)
-            held_lease.useful = True
-            self._resting.pop(ref, None)
+            yield check
+            if is_checked:
+                held_lease.useful = True
+                self._resting.pop(ref, None)
         finally:
             held_lease.users -= 1
             held_lease.used = self._clock.monotonic()
@@ -141,6 +147,12 @@ class LeaseGuard:
             fields = {"object": ", ".join(map(str, self._held)), "why": "no answer in time"}
             _log.info("leases not released before shutdown, will expire", extra=fields)
 
+    def _check_away(self, ring: RingName, shard: ShardName, confirm: Callable[[], None]) -> None:
+        """Check that the shard was not seen since; a ring's members change at a limited rate."""
+        confirm()
+        if self._cache.membership.is_back(ring, shard):
+            raise ShardReturned(f"shard {shard} is back")
+
     def _check(self, ref: ObjectRef, held_lease: _HeldLease) -> None:
         is_lost = self._held.get(ref) is not held_lease
         if is_lost or held_lease.until - self._clock.monotonic() <= REQUEST_SECONDS:
@@ -153,20 +165,18 @@ class LeaseGuard:
         now = self._clock.monotonic()
         known = self._resting.items()
         self._resting = {ref: rest for ref, rest in known if now < rest.until + REST.cap}
-        self._quiet = {ref: until for ref, until in self._quiet.items() if now < until}
         for ref, held_lease in list(self._held.items()):
             async with self._lock(ref):
                 if not held_lease.users and now - held_lease.used >= IDLE_SECONDS:
                     await self._release(ref, held_lease)
 
-    async def _fresh(self, ref: ObjectRef, *, again: bool) -> _HeldLease | None:
+    async def _fresh(self, ref: ObjectRef) -> _HeldLease | None:
         """Return our hold with at least half of its time left, None if there is no Lease."""
         now, held_lease = self._clock.monotonic(), self._held.get(ref)
         if held_lease is not None and held_lease.until - now > HOLD.total_seconds() / 2:
             return held_lease
         rest = self._resting.get(ref, _Rest(now))
-        is_too_soon = again and held_lease is None and now < self._quiet.get(ref, now)
-        if is_too_soon or now < rest.until or (held_lease is not None and not held_lease.useful):
+        if now < rest.until or (held_lease is not None and not held_lease.useful):
             raise Unavailable(
                 f"the sharder is backing off from lease {ref}, so that its shard can acquire it"
             )
@@ -239,7 +249,6 @@ class LeaseGuard:
     async def _release(self, ref: ObjectRef, held_lease: _HeldLease) -> None:
         """Restore a Lease; if that fails, the shard waits until it expires."""
         del self._held[ref]
-        self._quiet[ref] = self._clock.monotonic() + QUIET_SECONDS
         if not held_lease.useful:
             fruitless = self._resting.get(ref, _Rest(0.0)).fruitless + 1
             self._resting[ref] = _Rest(self._clock.monotonic() + REST.whole(fruitless), fruitless)

@@ -6,15 +6,14 @@ checks that this process leads; after a conflict the object is read and decided 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Set
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from sharder.controllers.movement.drain_budget import DrainBudget, DrainDeferred
-from sharder.controllers.movement.failures import Failures, Retry
+from sharder.controllers.movement.drain_budget import DrainDeferred
+from sharder.controllers.movement.failures import Failures
+from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.lease_guard import LeaseGuard
-from sharder.controllers.movement.unassigned import UnassignedObjects
 from sharder.controllers.movement.written_steps import WrittenSteps
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ObjectKey, ResourceKey, naming_the_rule, read
@@ -23,6 +22,7 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Conflict, InvalidObject, NotFound, SharderError
 from sharder.core.movement.patches import patch_of
 from sharder.core.movement.planner import reserving
+from sharder.core.movement.release import is_surely_free
 from sharder.core.movement.step import Assign, Keep, Send, Step
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
@@ -44,10 +44,6 @@ class Superseded(SharderError):
     """The basis of the work is outdated: start again."""
 
 
-class Redecided(SharderError):
-    """While a write waited for its turn, the ring has changed, and so has the step."""
-
-
 @dataclass(frozen=True, slots=True)
 class Deferred(Keep):
     """A drain that was not written, because the ring's budget is spent."""
@@ -58,30 +54,20 @@ class Deferred(Keep):
 class Mover:
     """Writes steps, at most `limit` at a time over all rings and one at a time on an object."""
 
-    def __init__(
-        self,
-        ports: Ports,
-        lease_guard: LeaseGuard | None,
-        retry: Retry,
-    ) -> None:
-        """Set up the mover.
-
-        Args:
-            ports: Everything outside of movement.
-            lease_guard: Keeps shards from returning while their objects are taken.  None: no shard
-                is asked to release objects, and only unassigned objects and their children move.
-            retry: Called with an object that cannot be moved yet.
-        """
+    def __init__(self, ports: Ports, lease_guard: LeaseGuard, pending: HandoverQueue) -> None:
+        """`pending` gets the objects that cannot be moved yet."""
         self._ports = ports
-        self._objects = ports.objects
+        self.objects = ports.objects
         self._lease_guard = lease_guard
-        self.failures = Failures(ports, retry=retry)
-        self.drains = DrainBudget(ports)
-        self.unassigned = UnassignedObjects(ports, retry)
-        self.written = WrittenSteps(ports, self.unassigned)
+        self._pending = pending
+        self.table = pending.table
+        self.failures = Failures(ports, pending)
+        self.drains = self.table.drains
+        self.written = WrittenSteps(ports, self.table)
         self.limit = ports.limit
-        self.takes = lease_guard is not None
-        """Whether the mover takes objects from shards, and asks shards to release objects."""
+        self.takes = not ports.stands_by
+        """Whether it takes objects from shards, and asks shards to release objects; otherwise only
+        unassigned objects and their children move."""
         self._slots = asyncio.Semaphore(ports.limit)
         self._shares = WeakValueDictionary[str, asyncio.Semaphore]()
         """The slots that one namespace can take: most, so that one whose writes all wait for a
@@ -114,33 +100,26 @@ class Mover:
             InvalidObject: the same.
         """
         key = ObjectKey(ResourceKey(ring, resource.id), obj.metadata.ref)
-        async with self._turn(key) as waited:
+        async with self._turns.setdefault(key, asyncio.Lock()):
             try:
                 given = obj.metadata.resource_version
                 older, result = self._results.get(key, (frozenset[str](), obj))
                 if given in older:
                     obj = result  # two steps in a row, or a pass and the hand-over
-                elif waited:
-                    obj = await read(self._objects, resource, key.ref)
                 step = await self._write(resource, key, given, obj, decide, is_due=is_due)
             except NotFound:
                 self.drains.gone(key)
                 step = Keep("deleted")
+            except ShardReturned as error:
+                step = Keep(str(error))
             except DrainDeferred as error:
                 step = Deferred(str(error), shard=error.shard)
             except (ApiError, InvalidObject) as error:
+                self.written.failed(ring, error)
                 await self.failures.failed(key, obj, error)
                 raise
         self.failures.over(key)
         return step
-
-    @asynccontextmanager
-    async def _turn(self, key: ObjectKey) -> AsyncIterator[bool]:
-        """Wait for other writers of the object; yield whether there were any."""
-        lock = self._turns.setdefault(key, asyncio.Lock())
-        waited = lock.locked()
-        async with lock:
-            yield waited
 
     async def _write(
         self,
@@ -154,44 +133,53 @@ class Mover:
     ) -> Step:
         """Decide and write until there is no conflict; `NotFound` if the object was deleted."""
         for _ in range(MAX_ATTEMPTS):
-            snapshot = self.current(key.ring)
-            step = self._decided(snapshot, key, obj, decide)
-            body = patch_of(snapshot, obj, step)
-            if body is None:
+            snapshot, step = self._decided(key, obj, decide)
+            if isinstance(step, Keep):
                 return step
             if not is_due:
                 self.failures.insist(key)
+            owner = _taken_from(snapshot, key, obj, step)
             try:
-                self.drains.check(snapshot, key, step)
-                with reserving(snapshot, obj, step, snapshot.roles[resource.id]):
-                    # Waiting for a Lease takes no slot: other objects continue.
-                    async with (
-                        self._keeping_away(snapshot, key, obj, step) as insist,
-                        self._share_of(key.ref.namespace),
-                        self._slots,
-                    ):
-                        insist()
-                        self._confirm(snapshot, key, obj, decide, step)
-                        with (
-                            self.drains.writing(snapshot, key, step),
-                            naming_the_rule(resource.id),
-                        ):
-                            result = await self._objects.of(resource).patch(key.ref, body)
-                            self._remember(key, {given, obj.metadata.resource_version}, result)
-                            self.written.note(snapshot, key, obj, result, step)
-                    self.failures.written(key)
-            except ShardReturned as error:
-                return Keep(str(error))
-            except Redecided:
-                continue
+                # Waiting for a Lease takes no slot: other objects continue.
+                async with (
+                    self._lease_guard.holding(snapshot, owner) as check_away,
+                    self._share_of(key.ref.namespace),
+                    self._slots,
+                ):
+                    # Meanwhile the ring, its counts and its shards can have changed.
+                    snapshot, step = self._decided(key, obj, decide)
+                    if isinstance(step, Keep):
+                        return step
+                    if _taken_from(snapshot, key, obj, step) == owner:
+                        check_away()
+                        result = await self._patch(resource, key, obj, snapshot, step)
+                        self._remember(key, {given, obj.metadata.resource_version}, result)
+                        return step
             except Conflict:
-                obj = await read(self._objects, resource, key.ref)
-            else:
-                return step
+                obj = await read(self.objects, resource, key.ref)
         raise Conflict(
             f"{resource.id} {key.ref}: gave up after {MAX_ATTEMPTS} conflicts, "
             "another client keeps updating it"
         )
+
+    async def _patch(
+        self,
+        resource: Resource,
+        key: ObjectKey,
+        obj: PartialObject,
+        snapshot: RingSnapshot,
+        step: Step,
+    ) -> PartialObject:
+        with (
+            reserving(snapshot, obj, step, snapshot.roles[resource.id]),
+            self.drains.writing(snapshot, key, step),
+            naming_the_rule(resource.id),
+        ):
+            body = patch_of(snapshot, obj, step)
+            result = await self.objects.of(resource).patch(key.ref, body)
+            self.written.note(snapshot, key, obj, result, step)
+        self.failures.written(key)
+        return result
 
     def _share_of(self, namespace: str) -> asyncio.Semaphore:
         share = asyncio.Semaphore(max(1, self.limit * 3 // 4))
@@ -204,65 +192,29 @@ class Mover:
             del self._results[next(iter(self._results))]
 
     def _decided(
-        self, snapshot: RingSnapshot, key: ObjectKey, obj: PartialObject, decide: Decide
-    ) -> Step:
-        """Return the step; `Keep` if it is out of scope, or left to the leader."""
-        role = snapshot.roles.get(key.resource)
-        if role is None or not snapshot.selects(obj, role):
-            return Keep("out of scope")
-        step = decide(snapshot, obj)
-        is_free = isinstance(step, Assign) and snapshot.owner_of(obj) is None
-        if self.takes or isinstance(step, Keep) or role is Role.CONTROLLED or is_free:
-            return step
-        return Keep("it has an owner; left to the leader")
-
-    def _confirm(
-        self,
-        snapshot: RingSnapshot,
-        key: ObjectKey,
-        obj: PartialObject,
-        decide: Decide,
-        step: Step,
-    ) -> None:
-        """Check that what was decided from `snapshot` would be decided now.
-
-        A ring's members are updated at a limited rate, so a shard that counts as gone can be
-        working again.
+        self, key: ObjectKey, obj: PartialObject, decide: Decide
+    ) -> tuple[RingSnapshot, Step]:
+        """Return the step by the ring as it is now; `Keep` if it is not ours.
 
         Raises:
-            Redecided: something else would be written.
-            ShardReturned: the shard was seen.
             Superseded: nothing would be written by us.
         """
-        now = self.current(key.ring)
-        if now is not snapshot and self._decided(now, key, obj, decide) != step:
-            raise Redecided
-        owner = self._taken_from(now, key, obj, step)
-        if owner is not None and self._ports.cache.membership.is_back(now.name, owner):
-            raise ShardReturned(f"shard {owner} is back")
+        snapshot = self.current(key.ring)
+        role = snapshot.roles.get(key.resource)
+        if role is None or not snapshot.selects(obj, role):
+            return snapshot, Keep("out of scope")
+        step = self.plan(snapshot, obj, decide)
+        is_free = isinstance(step, Assign) and snapshot.owner_of(obj) is None
+        if self.takes or isinstance(step, Keep) or role is Role.CONTROLLED or is_free:
+            return snapshot, step
+        return snapshot, Keep("it has an owner; left to the leader")
 
-    def _taken_from(
-        self, snapshot: RingSnapshot, key: ObjectKey, obj: PartialObject, step: Step
-    ) -> ShardName | None:
-        """Return the shard from which the step takes the object without asking it, if any.
-
-        A controlled object is taken from no shard: its controller has left that shard before.
-        """
-        is_controlled = snapshot.roles[key.resource] is Role.CONTROLLED
-        is_taken = isinstance(step, Assign | Send) and not is_controlled
-        return snapshot.owner_of(obj) if is_taken else None
-
-    def _keeping_away(
-        self, snapshot: RingSnapshot, key: ObjectKey, obj: PartialObject, step: Step
-    ) -> AbstractAsyncContextManager[Callable[[], None]]:
-        """Return a context that keeps the shard of a taken object from returning.
-
-        No resourceVersion guards against its return.
-        """
-        owner = self._taken_from(snapshot, key, obj, step)
-        if self._lease_guard is None or owner is None:
-            return nullcontext(_pass)
-        return self._lease_guard.holding(snapshot, owner, again=self.failures.is_stubborn(key))
+    def plan(self, snapshot: RingSnapshot, obj: PartialObject, decide: Decide) -> Step:
+        """Return the step, and report an error of the ring's strategy."""
+        step = decide(snapshot, obj)
+        if isinstance(step, Keep) and step.fault:
+            self.written.at_fault(snapshot.name, step.why)
+        return step
 
     def wait(self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject) -> float:
         """Return for how many seconds a main object without owner must not be assigned yet.
@@ -276,7 +228,10 @@ class Mover:
         was_assigned = (
             written.metadata.uid == obj.metadata.uid and snapshot.owner_of(written) is not None
         )
-        return self.unassigned.wait(snapshot, key, obj, was_assigned=was_assigned)
+        release, now = self.table.get(key).release, self.objects.server_time()
+        if is_surely_free(snapshot, obj, release, was_assigned=was_assigned, now=now):
+            return 0.0
+        return self._pending.until_stopped(key)
 
     def current(self, ring: RingName) -> RingSnapshot:
         """Return the snapshot by which the steps of a ring are decided at this moment.
@@ -299,5 +254,13 @@ class Mover:
             raise Superseded(f"ring {snapshot.name} has changed")
 
 
-def _pass() -> None:
-    """Check nothing: no Lease is held."""
+def _taken_from(
+    snapshot: RingSnapshot, key: ObjectKey, obj: PartialObject, step: Step
+) -> ShardName | None:
+    """Return the shard from which the step takes the object without asking it, if any.
+
+    A controlled object is taken from no shard: its controller has left that shard before.
+    """
+    is_controlled = snapshot.roles[key.resource] is Role.CONTROLLED
+    is_taken = isinstance(step, Assign | Send) and not is_controlled
+    return snapshot.owner_of(obj) if is_taken else None

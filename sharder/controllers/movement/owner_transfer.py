@@ -7,32 +7,32 @@ replica goes by `next`, so two replicas can hand over the same object at the sam
 (docs/protocol.md, "What moves first").
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
-from sharder.controllers.movement.dependents import Dependent, DependentsFollower, list_dependents
+from sharder.controllers.movement.dependents import (
+    Dependent,
+    DependentsFollower,
+    controller_of,
+    list_dependents,
+)
 from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.mover import Decide, Mover
-from sharder.controllers.movement.unassigned import UNKNOWN
-from sharder.controllers.movement.written_steps import ResyncStats
 from sharder.controllers.ports import BACKOFF
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.planner import is_free, plan_handover, plan_main, plan_owned
+from sharder.core.movement.release import UNKNOWN
 from sharder.core.movement.step import Assign, Keep, Send, Step, next_step, position_of
 from sharder.core.names import ObjectRef, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from sharder.ports import Objects
 from sharder.runtime.task_pool import batch
 
 ON_ITS_WAY = Keep("it is on its way")
 SPEC_CHANGED = Keep("the ring's spec has changed; the next attempt moves it")
-
-AT_ONCE = 2000
-"""Objects of a part that are handed over together: up to 3 MB are read for them."""
 
 CHANGED_SECONDS = 0.05
 """Seconds until the next transfer after the ring has changed."""
@@ -42,181 +42,156 @@ PARENTS_AT_ONCE = 12
 and so few that the first have a shard long before the last."""
 
 
-@dataclass(slots=True)
-class _Parent:
-    """An object that moves with its dependents."""
-
-    resource: Resource
-    obj: PartialObject
-    goal: ShardName | None = None
-    """The shard to which it is sent."""
-    waits: float = 0.0
-    """Seconds until the next attempt, if something is left."""
-
-    def leave(self, seconds: float = BACKOFF.base) -> None:
-        """Leave what is left to the next attempt, in so many seconds or later."""
-        self.waits = max(BACKOFF.base, seconds, self.waits)
-
-
 class OwnerTransfer:
-    """Moves released and orphaned objects after their dependents, with one snapshot."""
+    """Moves released and orphaned objects of one resource after their dependents."""
 
-    def __init__(
-        self, snapshot: RingSnapshot, *, objects: Objects, mover: Mover, stats: ResyncStats
-    ) -> None:
-        """`stats` counts the steps."""
-        self._stats = stats
+    def __init__(self, snapshot: RingSnapshot, main: Resource, mover: Mover) -> None:
+        """`main` is the resource of the objects."""
         self._snapshot = snapshot
-        self._objects = objects
+        self._main = main
         self._mover = mover
+        self._failures = mover.failures
+        self._leads = snapshot.roles[main.id] is Role.LEADING
         self._left = dict[ObjectRef, float]()
-        self.assigned = set[ObjectRef]()
-        """The objects that have got a shard."""
 
-    async def run(self, main: Resource, found: list[PartialObject]) -> dict[ObjectRef, float]:
-        """Move each object one step; a failure holds back only this object.
-
-        Args:
-            main: The resource of the objects.
-            found: The current objects.
+    async def run(self, found: Collection[PartialObject]) -> dict[ObjectRef, float]:
+        """Move each of the current objects one step; a failure holds back only this object.
 
         Returns:
             The objects that wait, and for how many seconds.  If the ring changes, what has begun
             is finished, by the changed ring, and the others wait for another transfer.
         """
-        dependents: Mapping[str, Sequence[Dependent]] = {}
-        led, leads = {}, self._snapshot.roles[main.id] is Role.LEADING
-        if leads:
-            led = {obj.metadata.uid: obj for obj in found if is_free(self._snapshot, obj)}
-            searched = {self._searched(main, obj) for obj in led.values()}
-            dependents = await list_dependents(self._snapshot, self._objects, main, led, searched)
-        begun = 0
+        todo = [obj for obj in found if self._needs_step(obj)]
+        dependents = await self._dependents(todo)
+        later = dict.fromkeys((obj.metadata.ref for obj in todo), CHANGED_SECONDS)
         async with batch(PARENTS_AT_ONCE if dependents else self._mover.limit) as moves:
-            for obj in found:
+            for obj in todo:
                 if not self._mover.is_current(self._snapshot):
                     break
-                begun += 1
-                parent, uid = _Parent(main, obj), obj.metadata.uid
-                plan = plan_owned if leads and uid not in led else plan_main
-                await moves.add(self._carry(parent, dependents.get(uid, ()), plan))
-        later = [obj.metadata.ref for obj in found[begun:]]
-        return self._left | dict.fromkeys(later, CHANGED_SECONDS)
+                del later[obj.metadata.ref]
+                await moves.add(self._carry(obj, dependents.get(obj.metadata.uid, ())))
+        return later | self._left
 
-    def _searched(self, main: Resource, obj: PartialObject) -> ShardName:
+    def _plan_for(self, obj: PartialObject) -> Decide:
+        """Return the plan of an object without dependents; one that leads others can have some."""
+        return plan_owned if self._leads and not is_free(self._snapshot, obj) else plan_main
+
+    def _needs_step(self, obj: PartialObject) -> bool:
+        step = self._mover.plan(self._snapshot, obj, self._plan_for(obj))
+        if isinstance(step, Keep):
+            self._failures.over(self._key(obj))
+        return not isinstance(step, Keep)
+
+    async def _dependents(
+        self, todo: Collection[PartialObject]
+    ) -> Mapping[str, Sequence[Dependent]]:
+        led = [obj for obj in todo if self._leads and is_free(self._snapshot, obj)]
+        searched = {self._searched(obj) for obj in led}
+        parents = {obj.metadata.uid: obj for obj in led}
+        return await list_dependents(self._snapshot, self._mover, self._main, parents, searched)
+
+    def _searched(self, obj: PartialObject) -> ShardName:
         """Return the shard on which the dependents of an object are, `UNKNOWN` for any.
 
         They are with the shard that released it, or already with the one in its `next`, unless an
         attempt has moved some to another target.  The leader's passes find others; a standby has
         no passes.
         """
+        release = self._mover.table.get(self._key(obj)).release
         goal = plan_main(self._snapshot, obj)
-        is_settled = (
-            self._snapshot.owner_of(obj) is None
-            and isinstance(goal, Assign)
-            and self._snapshot.direction_of(obj) == goal.shard
-        )
-        key = self._key(main, obj)
-        is_known = is_settled and self._mover.takes
-        return (self._mover.unassigned.searched(obj, key) if is_known else None) or UNKNOWN
+        if self._snapshot.owner_of(obj) is not None or not isinstance(goal, Assign):
+            return UNKNOWN
+        is_there = self._snapshot.direction_of(obj) == goal.shard and self._mover.takes
+        if not is_there or release is None or release.is_sent:
+            return UNKNOWN
+        return release.last_of(obj) or UNKNOWN
 
-    async def _carry(self, parent: _Parent, dependents: Sequence[Dependent], plan: Decide) -> None:
-        """Move an object after its dependents; without any, move it one step of the plan."""
+    async def _carry(self, obj: PartialObject, dependents: Sequence[Dependent]) -> None:
+        """Send an object, move its dependents, and assign it; without any, move it one step."""
         if not dependents:
-            await self._move(parent, partial(self._planned, plan))
-        else:
-            await self._send(parent)
-            if parent.goal is not None and not parent.waits:
-                await self._follow(parent, dependents)
-        if parent.waits:
-            self._left[parent.obj.metadata.ref] = parent.waits
+            await self._move(obj, self._plan_for(obj))
+            return
+        key = self._key(obj)
+        gives_up = self._failures.is_stubborn(key) and not self._failures.wait(key)
+        goal = await self._send(obj, gives_up=gives_up)
+        if goal is None or obj.metadata.ref in self._left:
+            return
+        async with batch(self._mover.limit) as writes:
+            for each in dependents:
+                await writes.add(self._move_dependent(obj, goal, each))
+        if obj.metadata.ref in self._left:
+            return
+        complete = partial(self._complete, goal=goal, gives_up=gives_up)
+        step = await self._move(obj, complete)
+        if isinstance(step, Keep) and obj.metadata.ref not in self._left:
+            await self._follow(dependents)
 
-    async def _send(self, parent: _Parent) -> None:
-        """Send an object that is not on its way yet, and set its goal.
+    async def _send(self, obj: PartialObject, *, gives_up: bool) -> ShardName | None:
+        """Send an object that is not on its way yet; return the shard to which it goes.
 
         After a released Lease too: if we die before the object has its next shard, its last one
         can return, and would not see the dependents that have moved.  If this keeps failing, it
         goes without: an object must not stay without a shard.
         """
-        step = plan_handover(self._snapshot, parent.obj)
-        self._stats.note(step)
-        if isinstance(step, Assign) or (isinstance(step, Send) and self._gives_up(parent)):
-            parent.goal = step.shard
-            return
+        step = plan_handover(self._snapshot, obj)
+        if isinstance(step, Assign) or (isinstance(step, Send) and gives_up):
+            return step.shard
+        goal: ShardName | None = None
 
-        def decide(snapshot: RingSnapshot, obj: PartialObject) -> Step:
-            step = plan_handover(snapshot, obj)
-            parent.goal = step.shard if isinstance(step, Send | Assign) else None
+        def decide(snapshot: RingSnapshot, now: PartialObject) -> Step:
+            nonlocal goal
+            step = plan_handover(snapshot, now)
+            goal = step.shard if isinstance(step, Send | Assign) else None
             return ON_ITS_WAY if isinstance(step, Assign) else step
 
-        written = await self._move(parent, decide)
-        if written is not ON_ITS_WAY and not isinstance(written, Send):
-            parent.goal = None
+        written = await self._move(obj, decide)
+        return goal if written is ON_ITS_WAY or isinstance(written, Send) else None
 
-    async def _follow(self, parent: _Parent, dependents: Sequence[Dependent]) -> None:
-        """Move the dependents, then assign the object, unless another client was faster."""
-        async with batch(self._mover.limit) as writes:
-            for each in dependents:
-                await writes.add(self._move_dependent(parent, each))
-        if parent.waits:
-            return
-        step = await self._move(parent, partial(self._complete, parent))
-        if step is None or isinstance(step, Assign) or parent.waits:
-            return
-        for resource in {each.resource.id: each.resource for each in dependents}.values():
-            moved = [each.obj for each in dependents if each.resource.id == resource.id]
-            follower = DependentsFollower(self._snapshot, objects=self._objects, mover=self._mover)
-            await follower.run(resource, moved)
-
-    def _complete(self, parent: _Parent, snapshot: RingSnapshot, obj: PartialObject) -> Step:
-        """Return the step for an object whose dependents are on its goal."""
-        step, goal = plan_main(snapshot, obj), parent.goal
-        if not isinstance(step, Assign) or goal is None:
-            return step
-        if self._gives_up(parent):
-            fits = snapshot.members.standing_of(goal) is Standing.AVAILABLE
-        else:
-            fits = plan_handover(snapshot, obj) == Assign(goal)
-        if fits:
-            return Assign(goal)
-        parent.leave()
-        return Keep("its dependents are on another shard")
-
-    def _gives_up(self, parent: _Parent) -> bool:
-        key = self._key(parent.resource, parent.obj)
-        return self._mover.failures.is_stubborn(key) and not self._mover.failures.wait(key)
-
-    def _planned(self, plan: Decide, snapshot: RingSnapshot, obj: PartialObject) -> Step:
-        step = plan(snapshot, obj)
-        self._stats.note(step)
-        return step
-
-    async def _move_dependent(self, parent: _Parent, each: Dependent) -> None:
-        key = self._key(each.resource, each.obj)
-        listed_on = self._snapshot.owner_of(each.obj)
+    async def _move_dependent(
+        self, parent: PartialObject, goal: ShardName, dependent: Dependent
+    ) -> None:
+        resource, child = dependent
+        key = ObjectKey(ResourceKey(self._snapshot.name, resource.id), child.metadata.ref)
+        listed_on = self._snapshot.owner_of(child)
 
         def decide(snapshot: RingSnapshot, obj: PartialObject) -> Step:
-            reference, goal = obj.metadata.controller, parent.goal
-            if reference is None or reference.uid != each.controller:
+            if controller_of(obj) != parent.metadata.uid:
                 return Keep("its controller has changed")
             position = position_of(snapshot, obj, goal)
             if position.current not in {listed_on, goal}:
-                parent.leave()
+                self._leave(parent)
                 return Keep("another replica moves it, to another shard")
             return next_step(position, snapshot.members, Role.CONTROLLED)
 
-        await self._write(each.resource, each.obj, decide, is_due=True)
-        if self._mover.failures.keeps_owner(key):
-            parent.leave(self._mover.failures.wait(key))
+        await self._write(resource, child, decide, is_due=True)
+        if self._failures.keeps_owner(key):
+            self._leave(parent, self._failures.wait(key))
 
-    async def _move(self, parent: _Parent, decide: Decide) -> Step | None:
-        step = await self._write(parent.resource, parent.obj, decide)
-        if step is None:
-            key = self._key(parent.resource, parent.obj)
-            parent.leave(self._mover.failures.wait(key))
-        elif step == SPEC_CHANGED:
-            parent.leave()
-        elif isinstance(step, Assign):
-            self.assigned.add(parent.obj.metadata.ref)
+    def _complete(
+        self, snapshot: RingSnapshot, obj: PartialObject, *, goal: ShardName, gives_up: bool
+    ) -> Step:
+        """Return the step for an object whose dependents are on its goal."""
+        step = plan_main(snapshot, obj)
+        if not isinstance(step, Assign):
+            return step
+        is_taking = snapshot.members.standing_of(goal) is Standing.AVAILABLE
+        if is_taking if gives_up else plan_handover(snapshot, obj) == Assign(goal):
+            return Assign(goal)
+        self._leave(obj)
+        return Keep("its dependents are on another shard")
+
+    async def _follow(self, dependents: Sequence[Dependent]) -> None:
+        """Move the dependents to where another client has brought their owner."""
+        by_resource = defaultdict[Resource, list[PartialObject]](list)
+        for resource, obj in dependents:
+            by_resource[resource].append(obj)
+        for resource, moved in by_resource.items():
+            await DependentsFollower(self._snapshot, self._mover).run(resource, moved)
+
+    async def _move(self, obj: PartialObject, decide: Decide) -> Step | None:
+        step = await self._write(self._main, obj, decide)
+        if step is None or step == SPEC_CHANGED:
+            self._leave(obj, self._failures.wait(self._key(obj)))
         return step
 
     async def _write(
@@ -233,12 +208,14 @@ class OwnerTransfer:
 
         move = self._mover.move
         try:
-            step = await move(self._snapshot.name, resource, obj, by_this_spec, is_due=is_due)
-        except (ApiError, InvalidObject, BackingOff) as error:
-            self._stats.failed(error)
+            return await move(self._snapshot.name, resource, obj, by_this_spec, is_due=is_due)
+        except (ApiError, InvalidObject, BackingOff):
             return None
-        self._stats.carried_out(self._snapshot, obj, step)
-        return step
 
-    def _key(self, resource: Resource, obj: PartialObject) -> ObjectKey:
-        return ObjectKey(ResourceKey(self._snapshot.name, resource.id), obj.metadata.ref)
+    def _leave(self, obj: PartialObject, seconds: float = 0.0) -> None:
+        """Leave what is left of an object to the next attempt, in so many seconds or later."""
+        ref = obj.metadata.ref
+        self._left[ref] = max(BACKOFF.base, seconds, self._left.get(ref, 0.0))
+
+    def _key(self, obj: PartialObject) -> ObjectKey:
+        return ObjectKey(ResourceKey(self._snapshot.name, self._main.id), obj.metadata.ref)

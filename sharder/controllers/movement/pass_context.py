@@ -11,7 +11,6 @@ from sharder.controllers.counting.unread_parts import Unreadable
 from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import Decide, Deferred, Mover
-from sharder.controllers.movement.written_steps import ResyncStats
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import Part, ResourceKey, naming_the_rule
 from sharder.core.api.meta import PartialObject, Resource
@@ -39,7 +38,8 @@ class PassContext:
     ports: Ports
     mover: Mover
     handover: Handover
-    stats: ResyncStats = field(default_factory=ResyncStats)
+    unread: dict[Part, Unreadable] = field(default_factory=dict)
+    """The parts that could not be read, and the controlled resources that are not served."""
     again_in: float | None = None
     """Seconds until the next pass can drain more, None if no drain is left to it."""
     _waits_until: float | None = None
@@ -65,10 +65,8 @@ class PassContext:
             step = await self.mover.move(self.snapshot.name, resource, obj, decide)
             while isinstance(step, Deferred) and await self._has_room(step.shard):
                 step = await self.mover.move(self.snapshot.name, resource, obj, decide)
-        except (ApiError, InvalidObject, BackingOff) as error:
-            self.stats.failed(error)
+        except (ApiError, InvalidObject, BackingOff):
             return
-        self.stats.carried_out(self.snapshot, obj, step)
 
     async def _has_room(self, shard: ShardName) -> bool:
         """Wait until the budget allows another drain; return False if that takes too long."""

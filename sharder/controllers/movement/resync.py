@@ -10,13 +10,13 @@ a drain and control others (docs/protocol.md, "Moving objects").
 """
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 
 from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
-from sharder.controllers.movement.part_pass import PartPass
 from sharder.controllers.movement.pass_context import PassContext
 from sharder.controllers.movement.ring_pass import RingPass
 from sharder.controllers.ports import Ports
@@ -28,6 +28,7 @@ from sharder.controllers.scope import (
     is_part_of,
     scope_of,
 )
+from sharder.core.api.lease import to_the_second
 from sharder.core.api.ring import LastResync, RingResource
 from sharder.core.errors import ApiError
 from sharder.core.leases.membership import Members
@@ -97,23 +98,29 @@ class Resync:
         if snapshot is None:
             self._since.pop(name, None)
             self.reports.pop(name, None)
+            self._mover.written.forget(name)
             for part in [part for part in self._uncontrolled if part.ring == name]:
                 del self._uncontrolled[part]
             return None
         began, context = self._ports.clock.monotonic(), self._context(snapshot)
+        self._mover.written.forget(name)
         try:
-            await self._run(
-                context, snapshot.resources, scope_of(snapshot), leaves_out_unread=True
-            )
+            await self._run(context, snapshot.resources, scope_of(snapshot), is_whole=True)
         except Superseded:
             return AGAIN_SECONDS
         seconds = self._ports.clock.monotonic() - began
         self._ports.metrics.times["resync_duration_seconds"].observe(seconds, name)
-        report = self.reports[name] = context.stats.report(
-            time=self._ports.clock.now(), seconds=seconds
+        done = self._mover.written.totals[name]
+        report = self.reports[name] = LastResync(
+            time=to_the_second(self._ports.clock.now()),
+            duration_seconds=round(seconds, 3),
+            assigned=done["assigned"],
+            moved=done["moved"],
+            drained=done["drained"],
+            conflicts=done["conflicts"],
         )
-        _log_report(name, report, context.stats.failures)
-        self._ports.on_problem(name, "strategy", context.stats.fault)
+        _log_done(name, done, report.duration_seconds)
+        self._ports.on_problem(name, "strategy", self._mover.written.faults.get(name))
         self._count.passed(name)
         self._ports.on_change(name)
         usual = self._next_in(name, snapshot.members, rescued=report.moved)
@@ -132,10 +139,10 @@ class Resync:
         main = [each for each in snapshot.resources if each.id == part.resource]
         scope = (part.namespace,) if part.namespace else scope_of(snapshot)
         try:
-            done = await self._run(context, main, scope)
+            await self._run(context, main, scope)
         except Superseded:
             return AGAIN_SECONDS
-        if part not in done.unread:
+        if part not in context.unread:
             self._unread.forget(part)
         self._count.moved(part.ring)
         return context.again_in
@@ -164,9 +171,13 @@ class Resync:
         snapshot = self._ports.cache.snapshot(part.ring)
         for main in () if snapshot is None else snapshot.resources:
             if part.resource in {main.id, *(each.id for each in main.controlled_resources)}:
-                waiting = Part(ResourceKey(part.ring, main.id), part.namespace)
-                self._mover.failures.forgive(waiting)
-                self._unread.read_again(waiting)
+                self._pass_again(part.ring, main, part.namespace)
+
+    def _pass_again(self, ring: RingName, main: RingResource, namespace: str) -> None:
+        """Pass over a part, and write what could not be written until now."""
+        for of in (main.id, *(each.id for each in main.controlled_resources)):
+            self._mover.failures.forgive(Part(ResourceKey(ring, of), namespace))
+        self._unread.read_again(Part(ResourceKey(ring, main.id), namespace))
 
     async def _find_again(self, part: Part) -> float | None:
         """Request a pass over the ring once a controlled resource is served."""
@@ -185,30 +196,19 @@ class Resync:
         main: Sequence[RingResource],
         list_scope: ListScope,
         *,
-        leaves_out_unread: bool = False,
-    ) -> RingPass:
+        is_whole: bool = False,
+    ) -> None:
         """Pass over some parts, and count them."""
-        running = RingPass(
-            context,
-            list_scope=list_scope,
-            leaves_out=self._unread.__contains__ if leaves_out_unread else lambda _: False,
-        )
-        await running.run(main, drains_excess=leaves_out_unread)
-        for part, error in running.unread.items():
+        skips = self._unread if is_whole else ()
+        read = await RingPass(context).run(main, list_scope, skips=skips, drains_excess=is_whole)
+        for part, error in context.unread.items():
             self._unread.failed(part, error)
-        for each in running.read:
+        for each in read:
             if is_part_of(context.snapshot, each.part):
                 self._uncontrolled[each.part] = each.uncontrolled
             if self._unread.read(each.part):
-                self._on_read(each)
-        return running
-
-    def _on_read(self, part: PartPass) -> None:
-        """Count the ring, and write at once what could not be written either."""
-        self._count.moved(part.part.ring)
-        forgiven = [self._mover.failures.forgive(each) for each in part.parts]
-        if any(forgiven):
-            self._unread.read_again(part.part)
+                self._count.moved(each.part.ring)
+                self._pass_again(each.part.ring, each.main, each.part.namespace)
 
     def _context(self, snapshot: RingSnapshot) -> PassContext:
         return PassContext(
@@ -224,13 +224,8 @@ class Resync:
         return min(late, usual) if late > 0 else usual
 
 
-def _log_report(ring: RingName, report: LastResync, failed: int) -> None:
+def _log_done(ring: RingName, done: Counter[str], seconds: float) -> None:
     """Log what a pass did, at debug level if it changed nothing."""
-    done = {
-        "assigned": report.assigned,
-        "moved": report.moved,
-        "drained": report.drained,
-        "failed": failed,
-    }
-    level = logging.INFO if any(done.values()) else logging.DEBUG
-    _log.log(level, "resynced", extra={"ring": ring, **done, "seconds": report.duration_seconds})
+    counts = {name: done[name] for name in ("assigned", "moved", "drained", "failed")}
+    level = logging.INFO if any(counts.values()) else logging.DEBUG
+    _log.log(level, "resynced", extra={"ring": ring, **counts, "seconds": seconds})

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import Final
 
-from sharder.controllers.counting.unread_parts import Unreadable
+from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
 from sharder.controllers.movement.part_pass import PartPass
 from sharder.controllers.movement.pass_context import PassContext
 from sharder.controllers.scope import ListScope, Part, ResourceKey
@@ -27,62 +27,57 @@ CONCURRENT_PARTS: Final = 8
 class RingPass:
     """A pass over some parts of a ring, or over all."""
 
-    def __init__(
-        self,
-        context: PassContext,
-        *,
-        list_scope: ListScope,
-        leaves_out: Callable[[Part], bool],
-    ) -> None:
-        """Begin with nothing read.
-
-        Args:
-            context: What all parts share.
-            list_scope: The namespaces of the requests that contain all objects of the pass.
-            leaves_out: Returns whether a part is left out.
-        """
-        self.unread = dict[Part, Unreadable]()
-        """The parts that could not be read."""
-        self.read = list[PartPass]()
-        """The parts that were read, at the end."""
+    def __init__(self, context: PassContext) -> None:
         self._context = context
         self._snapshot = context.snapshot
         self._mover = context.mover
-        self._list_scope = list_scope
-        self._leaves_out = leaves_out
 
-    async def run(self, main: Collection[RingResource], *, drains_excess: bool = False) -> None:
+    async def run(
+        self,
+        main: Collection[RingResource],
+        list_scope: ListScope,
+        *,
+        skips: UnreadParts | tuple[()] = (),
+        drains_excess: bool = False,
+    ) -> list[PartPass]:
         """Rescue orphaned objects, then drain full shards, then follow the placement.
+
+        Args:
+            main: The main resources of the parts.
+            list_scope: The namespaces of the requests that contain all objects of the pass.
+            skips: The parts that are left out.
+            drains_excess: Whether to drain full shards.
+
+        Returns:
+            The parts that were read.
 
         Raises:
             Superseded: we lost leadership, or the ring has changed.
         """
         self._mover.check(self._snapshot)
-        parts = await self._parts(main)
+        parts = list[PartPass]()
+        for resource in main:
+            parts += await self._parts(resource, list_scope, skips)
         await self._each(parts, PartPass.rescue)
         if drains_excess:
             await self._drain_excess(parts)
         await self._each(parts, PartPass.follow)
-        self.read = [part for part in parts if part.part not in self.unread]
-        for part in parts:
-            self.unread |= part.missing
+        return [part for part in parts if part.part not in self._context.unread]
 
-    async def _parts(self, main: Collection[RingResource]) -> list[PartPass]:
-        parts = list[PartPass]()
-        for ring_resource in main:
-            part = Part(ResourceKey(self._snapshot.name, ring_resource.id))
-            if self._leaves_out(part):
-                continue
-            try:
-                resource = await self._context.find(ring_resource.id)
-            except Unreadable as error:
-                self.unread[part] = error
-                continue
-            each = [(namespace,) for namespace in self._list_scope]
-            for scope in each if resource.namespaced else [self._list_scope]:
-                found = PartPass(self._context, ring_resource, resource, scope)
-                parts += [] if self._leaves_out(found.part) else [found]
-        return parts
+    async def _parts(
+        self, main: RingResource, list_scope: ListScope, skips: UnreadParts | tuple[()]
+    ) -> list[PartPass]:
+        whole = Part(ResourceKey(self._snapshot.name, main.id))
+        if whole in skips:
+            return []
+        try:
+            resource = await self._context.find(main.id)
+        except Unreadable as error:
+            self._context.unread[whole] = error
+            return []
+        scopes = [(each,) for each in list_scope] if resource.namespaced else [list_scope]
+        parts = [PartPass(self._context, main, resource, scope) for scope in scopes]
+        return [part for part in parts if part.part not in skips]
 
     async def _each(
         self, parts: Collection[PartPass], work: Callable[[PartPass], Awaitable[None]]
@@ -93,11 +88,11 @@ class RingPass:
             try:
                 await work(part)
             except Unreadable as error:
-                self.unread[part.part] = error
+                self._context.unread[part.part] = error
 
         async with batch(CONCURRENT_PARTS) as running:
             for part in parts:
-                if part.part not in self.unread:
+                if part.part not in self._context.unread:
                     await running.add(noting(part))
 
     async def _drain_excess(self, parts: Collection[PartPass]) -> None:

@@ -5,20 +5,19 @@ until its new owner is written.  Only a process that saw the beginning measures 
 """
 
 import logging
-from datetime import datetime
+from collections import Counter, defaultdict
 from typing import Final
 
 from sharder.controllers.movement.failures import LabelReverted
-from sharder.controllers.movement.unassigned import UNKNOWN, UnassignedObjects
+from sharder.controllers.movement.table import State, Table
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ObjectKey
-from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import PartialObject
-from sharder.core.api.ring import LastResync
 from sharder.core.errors import Conflict
 from sharder.core.leases.membership import Standing
-from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Send, Step
-from sharder.core.names import ShardName
+from sharder.core.movement.release import UNKNOWN, release_by
+from sharder.core.movement.step import Assign, Drain, Relabel, Send, Step
+from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 _log = logging.getLogger(__name__)
@@ -33,10 +32,31 @@ DRAINED, LOST = "drained", "lost"
 class WrittenSteps:
     """Gets each step right after its write."""
 
-    def __init__(self, ports: Ports, unassigned: UnassignedObjects) -> None:
-        """`unassigned` knows who released objects."""
+    def __init__(self, ports: Ports, table: Table) -> None:
+        """`table` has the releases."""
         self._ports = ports
-        self._unassigned = unassigned
+        self._table = table
+        self.totals = defaultdict[RingName, Counter[str]](Counter)
+        """How many main objects of each ring were assigned, moved and drained, and how many writes
+        failed, since its last pass began."""
+        self.faults: dict[RingName, str] = {}
+        """The first error of each ring's strategy since then."""
+
+    def forget(self, ring: RingName) -> None:
+        """Count from zero, because a pass begins or the ring is deleted."""
+        self.totals.pop(ring, None)
+        self.faults.pop(ring, None)
+
+    def at_fault(self, ring: RingName, why: str) -> None:
+        """Report the first error of a ring's strategy: each object can cause another one."""
+        if ring not in self.faults:
+            self.faults[ring] = why
+            self._ports.on_problem(ring, "strategy", why)
+
+    def failed(self, ring: RingName, error: Exception) -> None:
+        """Count a write that was given up."""
+        self.totals[ring]["failed"] += 1
+        self.totals[ring]["conflicts"] += isinstance(error, Conflict)
 
     def note(
         self,
@@ -60,35 +80,40 @@ class WrittenSteps:
                 "change metadata"
             )
         counts = self._ports.metrics.counts
+        is_main = snapshot.roles[key.resource] is not Role.CONTROLLED
+        last, totals = self._last(snapshot, key, before), self.totals[snapshot.name]
+        if is_main and isinstance(step, Assign | Send):
+            totals["moved"] += snapshot.owner_of(before) is not None
         if isinstance(step, Assign | Relabel):
             counts["movements_total"].add(snapshot.name, *key.resource)
-            if snapshot.roles[key.resource] is not Role.CONTROLLED:
-                self._note_assigned(snapshot, key, before, step.shard)
+            if is_main:
+                totals["assigned"] += last is None
+                self._note_assigned(snapshot, key, last, step.shard)
         elif isinstance(step, Send):
-            shard = self._last(snapshot, key, before)
-            self._unassigned.sent(snapshot, key, shard or UNKNOWN, result.metadata)
+            release = release_by(snapshot, last or UNKNOWN, result.metadata, is_sent=True)
+            self._table.record(key).release = release
         elif isinstance(step, Drain):
+            totals["drained"] += 1
             counts["drains_total"].add(snapshot.name, *key.resource)
         fields = {"ring": snapshot.name, "object": str(result.metadata.ref), "step": repr(step)}
         _log.debug("wrote step", extra=fields)
 
     def _note_assigned(
-        self, snapshot: RingSnapshot, key: ObjectKey, before: PartialObject, shard: ShardName
+        self, snapshot: RingSnapshot, key: ObjectKey, last: ShardName | None, shard: ShardName
     ) -> None:
-        is_unassigned = snapshot.owner_of(before) is None
-        since = self._unassigned.since(key) if is_unassigned else None
-        last = self._last(snapshot, key, before)
-        now, handover = (
+        seen, now = (
+            self._table.get(key).states.get(State.UNASSIGNED),
             self._ports.clock.monotonic(),
-            self._ports.metrics.times["handover_seconds"],
         )
+        handover = self._ports.metrics.times["handover_seconds"]
         ended = None if last is None else self._last_worked(snapshot, last)
         if ended is not None and now - ended < ENDED_SECONDS:
             handover.observe(now - ended, key.ring, LOST)
-        elif last is not None and since is not None:
-            handover.observe(now - since, key.ring, DRAINED)
+        elif last is not None and seen is not None:
+            handover.observe(now - seen.since, key.ring, DRAINED)
         if last != shard:
             self._ports.on_assigned(key.ring, last, shard)
+        self._table.settle(key)
 
     def _last_worked(self, snapshot: RingSnapshot, shard: ShardName) -> float | None:
         is_gone = snapshot.members.standing_of(shard) is Standing.GONE
@@ -98,7 +123,8 @@ class WrittenSteps:
     def _last(
         self, snapshot: RingSnapshot, key: ObjectKey, before: PartialObject
     ) -> ShardName | None:
-        return snapshot.owner_of(before) or self._unassigned.last(before, key)
+        release = self._table.get(key).release
+        return snapshot.owner_of(before) or (release.last_of(before) if release else None)
 
 
 def _missing(snapshot: RingSnapshot, result: PartialObject, step: Step) -> str:
@@ -114,47 +140,3 @@ def _missing(snapshot: RingSnapshot, result: PartialObject, step: Step) -> str:
             return f"removal of the label {snapshot.owner_label}"
         case _:
             return ""
-
-
-class ResyncStats:
-    """Counts the steps of a pass."""
-
-    def __init__(self) -> None:
-        self.fault: str | None = None
-        """The first error of the ring's strategy."""
-        self.failures = 0
-        """The objects that could not be written."""
-        self._assigned = self._moved = self._drained = self._conflicts = 0
-
-    def note(self, step: Step) -> None:
-        """Note the error of the strategy, if there is one."""
-        if isinstance(step, Keep) and step.fault:
-            self.fault = self.fault or step.why
-
-    def carried_out(self, snapshot: RingSnapshot, obj: PartialObject, step: Step) -> None:
-        """Count a written step; `obj` is the object before the write."""
-        match step:
-            case Assign():
-                had_owner = snapshot.owner_of(obj) is not None
-                self._moved += had_owner
-                self._assigned += not had_owner
-            case Drain():
-                self._drained += 1
-            case _:
-                pass
-
-    def failed(self, error: Exception) -> None:
-        """Count an object that could not be written."""
-        self.failures += 1
-        self._conflicts += isinstance(error, Conflict)
-
-    def report(self, *, time: datetime, seconds: float) -> LastResync:
-        """Return the report of the pass, which ended at `time` after `seconds`."""
-        return LastResync(
-            time=to_the_second(time),
-            duration_seconds=round(seconds, 3),
-            assigned=self._assigned,
-            moved=self._moved,
-            drained=self._drained,
-            conflicts=self._conflicts,
-        )

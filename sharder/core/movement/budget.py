@@ -80,8 +80,6 @@ class _Drain(NamedTuple):
     leads: bool = False
     """Whether the object leads others: it counts until it has arrived on another shard."""
     is_writing: bool = False
-    is_seen: bool = False
-    """Whether the watch has shown it before the answer to the write arrived."""
     is_released: bool = False
 
     @property
@@ -148,17 +146,15 @@ class Budget(Generic[K]):
         self._set(key, None if drain.is_released and not drain.leads else drain)
 
     def give_back(self, key: K) -> None:
-        """Record that a drain was not written; another client can have written it."""
-        drain = self._drains[key]
-        is_there = drain.is_seen and not drain.is_released
-        self._set(key, drain._replace(is_writing=False, leads=False) if is_there else None)
+        """Record that a drain was not written."""
+        self._set(key, None)
 
     def opened(self, key: K, shard: ShardName, since: float, now: float) -> None:
         """Record that an object drains from a shard; idempotent."""
         self._forget(now)
         known = self._drains.get(key)
         if known is not None and known.is_writing:
-            self._set(key, known._replace(shard=shard, is_seen=True))
+            self._set(key, known._replace(shard=shard))
         elif known is not None and known.shard == shard and known.is_open:
             return
         elif since + MINUTE > now:

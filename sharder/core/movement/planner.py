@@ -51,39 +51,40 @@ class Owners:
     """
 
     def __init__(self) -> None:
-        self._shards: dict[str, ShardName] = {}
+        self._shards: dict[str, ShardName | None] = {}
 
-    def note(self, snapshot: RingSnapshot, obj: PartialObject, step: Step) -> None:
-        """Remember a main object, if it is not on the expected shard after `step`."""
-        shard = step.shard if isinstance(step, Assign) else snapshot.owner_of(obj)
-        if shard is None or not snapshot.members.available:
-            return
-        # A reservation makes the shard expected, but can be given back before the write.
-        reserved = isinstance(step, Assign) and snapshot.tally is not None
-        if shard != _expected(snapshot, obj) or reserved:
-            self._shards[main_key(obj)] = shard
+    def note(self, snapshot: RingSnapshot, obj: PartialObject) -> None:
+        """Remember where a main object is, for its controlled objects.
 
-    def leave(self, snapshot: RingSnapshot, obj: PartialObject) -> None:
-        """Remember the shard of a main object that is out of scope, for its controlled objects.
-
-        The object keeps its label, so its shard might work on it.  An unassigned object is not
-        counted, so with a tally its dependents go to the shard with the highest score for its key.
+        One without a working shard is between two shards: its controlled objects move with it.
+        One that is out of scope keeps its label, so its shard might work on it.  If it has none,
+        it is not counted, so its dependents go to the shard with the highest score for its key.
         """
-        shard = snapshot.owner_of(obj)
-        if shard is None and snapshot.tally is not None:
-            shard = snapshot.placer.highest(main_key(obj))
-        if shard is not None and shard != _expected(snapshot, obj):
-            self._shards[main_key(obj)] = shard
+        key, shard = main_key(obj), snapshot.owner_of(obj)
+        expected = _expected(snapshot, obj)
+        if not snapshot.selects(obj):
+            follows = snapshot.tally is None
+            shard = shard or (expected if follows else snapshot.placer.highest(key))
+        elif is_free(snapshot, obj):
+            shard = None
+        self.forget(obj)
+        if shard != expected:
+            self._shards[key] = shard
+
+    def forget(self, obj: PartialObject) -> None:
+        """Expect a main object where its key or count implies."""
+        self._shards.pop(main_key(obj), None)
 
     def shard_for(self, snapshot: RingSnapshot, child: PartialObject) -> ShardName | None:
         """Return the shard where a controlled object belongs now: the one of its controller.
 
-        The result is None without a controller, or if no shard is available.
+        The result is None without a controller, if that is between two shards, or if no shard is
+        available.
         """
         leader = snapshot.controller_key(child)
-        if leader is None:
-            return None
-        return self._shards.get(leader) or expected_of(snapshot, child)
+        if leader in self._shards:
+            return self._shards[leader]
+        return expected_of(snapshot, child)
 
 
 def plan_main(snapshot: RingSnapshot, obj: PartialObject) -> Step:

@@ -120,13 +120,13 @@ def plan_ring(snapshot: RingSnapshot, objects: Iterable[tuple[Role, PartialObjec
         if role is Role.CONTROLLED and snapshot.selects(obj, role):
             found.append(_child(ring, obj, owners))
         elif (each := ring.objects.get(main_key(obj))) is not None:
-            owners.note(ring.at, each.now, each.last)
+            owners.note(ring.at, each.now)
             each.reason = each.last.why if isinstance(each.last, Keep) else ""
             each.why = each.why or _why(each)
             found.append(each)
         else:
             if role is not Role.CONTROLLED:
-                owners.leave(ring.at, obj)
+                owners.note(ring.at, obj)
             found.append(_outside(snapshot, obj, role))
     return Plan(objects=found, then=ring.at)
 

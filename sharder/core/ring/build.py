@@ -145,6 +145,7 @@ def _kinds_of(
     entries = {resource.id: resource for resource in resources}
     return {
         (resource.id.group, resource.kind): MainKind(
+            resource=resource.id,
             hash_key=entries[resource.id].hash_key,
             namespaced=resource.namespaced,
             leads=bool(entries[resource.id].controlled_resources),

@@ -34,6 +34,7 @@ class Role(Enum):
 class MainKind:
     """The kind of a main resource, which says how its objects and their dependents are hashed."""
 
+    resource: GroupResource
     hash_key: HashKey
     namespaced: bool
     leads: bool
@@ -157,6 +158,12 @@ class RingSnapshot:
         owner = child.metadata.controller
         all_known = len(self.kinds) >= len(self.resources)
         return owner is not None and all_known and (owner.group, owner.kind) not in self.kinds
+
+    def controller_resource(self, child: PartialObject) -> GroupResource | None:
+        """Return the main resource of the controller of `child`, None if it is of no known one."""
+        owner = child.metadata.controller
+        kind = None if owner is None else self.kinds.get((owner.group, owner.kind))
+        return None if kind is None else kind.resource
 
     def owner_of(self, obj: PartialObject) -> ShardName | None:
         """Return the shard in the object's owner label, None if the object is unassigned."""

@@ -65,15 +65,6 @@ def test_a_drain_counts_for_the_shard_that_was_seen_last() -> None:
     assert (budget.open_on(A, 1.0), budget.open_on(B, 1.0)) == (0, 1)
 
 
-def test_what_another_client_drains_counts_although_our_write_failed() -> None:
-    budget = Budget[str]()
-    budget.begin("x", A, 0.0)
-    budget.opened("x", A, 0.0, 0.0)
-    budget.give_back("x")
-
-    assert budget.open_on(A, 1.0) == 1
-
-
 def test_an_object_that_leads_others_is_on_its_way_for_a_minute_or_until_it_has_arrived() -> None:
     budget = Budget[str]()
     for name, now in (("slow", 0.0), ("quick", 30.0), ("kept", 30.0)):

@@ -1,5 +1,7 @@
 """Plans of a ring whose strategy sticks: reservations are kept, excess is drained."""
 
+from dataclasses import replace
+
 import pytest
 
 from sharder.core.keys import main_key
@@ -9,7 +11,6 @@ from sharder.core.movement.planner import (
     keep_priority_of,
     plan_displaced,
     plan_handover,
-    plan_main,
     reservation_of,
 )
 from sharder.core.movement.step import Assign, Drain, Keep, Send, Step, Withdraw
@@ -44,21 +45,6 @@ def test_a_pin_to_another_shard_does_not_speak_for_staying() -> None:
 
     assert keep_priority_of(ring, obj(labels={PIN: A}, owner=A), A).pinned
     assert not keep_priority_of(ring, obj(labels={PIN: B}, owner=A), A).pinned
-
-
-def test_controlled_objects_follow_an_owner_whose_reservation_is_forgotten() -> None:
-    ring, tally = counted(5)
-    owners, secret = Owners(), obj(SECRETS, "s")
-
-    step = plan_main(ring, secret)
-    reservation = reservation_of(ring, secret, step)
-    assert reservation is not None
-    tally.assume(reservation)
-    owners.note(ring, secret, step)
-    tally.forget(ring.identity_of(secret))
-
-    assert isinstance(step, Assign)
-    assert owners.shard_for(ring, obj(CONFIGMAPS, "c", controlled_by="s")) == step.shard
 
 
 NO_MORE = Keep("it no longer counts against its shard's ceiling")
@@ -109,10 +95,10 @@ def test_a_request_to_release_nothing_is_withdrawn_without_a_count() -> None:
 
 
 def test_a_child_of_an_unassigned_parent_out_of_scope_goes_to_the_highest_score() -> None:
-    snapshot, _ = counted(3)
+    snapshot = replace(counted(3)[0], namespaces=frozenset())
     owners, parent = Owners(), obj(SECRETS, "s")
 
-    owners.leave(snapshot, parent)
+    owners.note(snapshot, parent)
 
     highest = snapshot.placer.highest(main_key(parent))
     assert owners.shard_for(snapshot, obj(CONFIGMAPS, "c", controlled_by="s")) == highest

@@ -1,0 +1,196 @@
+"""One table of the objects that are not at rest.
+
+An object is in it while it has no owner, drains, waits for its hand-over, or fails.  Queue,
+back-off, metrics and reports are views of it.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from math import inf
+from typing import Final, NamedTuple
+
+from sharder.controllers.movement.drain_budget import DrainBudget
+from sharder.controllers.ports import Ports
+from sharder.controllers.scope import ObjectKey, Part, ResourceKey
+from sharder.core.movement.release import UNKNOWN, Release
+from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
+from sharder.runtime.clock import Clock
+
+MAX_REMEMBERED: Final = 10_000
+"""Limit on the objects of a ring in each state, about 3 MB: the resync handles the others."""
+
+
+class State(Enum):
+    """Why an object is not at rest."""
+
+    UNASSIGNED = auto()
+    DRAINING = auto()
+    FAILING = auto()
+    """Its last write, or its last read, failed."""
+
+
+class Seen(NamedTuple):
+    """When an object was first seen in a state, on our clock, and its shard."""
+
+    since: float
+    shard: ShardName
+
+
+@dataclass(slots=True)
+class Record:
+    """What is known of one object."""
+
+    states: dict[State, Seen] = field(default_factory=dict)
+    release: Release | None = None
+    """The write that left it without owner on purpose."""
+    due: float = inf
+    """When its hand-over is due (monotonic); infinite: it does not wait for one."""
+    not_before: float = -inf
+    """Until when it is left alone: a write failed, or its last shard might still work."""
+    in_work: bool = False
+    failures: int = 0
+    """Failures in a row."""
+    is_forbidden: bool = False
+    """Whether we have no right to write it."""
+    reported: frozenset[str] = frozenset()
+    """The reasons of the Events about its failures."""
+    told: float | None = None
+    """The beginning of the overdue drain that has an Event."""
+
+    @property
+    def next_at(self) -> float:
+        """When it is handed over next; infinite: it does not wait for that."""
+        return inf if self.in_work else max(self.due, self.not_before)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing has to be known of it any more."""
+        return not (self.states or self.release or self.in_work or self.due < inf)
+
+
+@dataclass(slots=True)
+class _Resource:
+    """The objects of one resource of a ring."""
+
+    overflowed: float
+    """When an unassigned object was last beyond the limit; at first, the start."""
+    records: dict[ObjectRef, Record] = field(default_factory=dict)
+    counts: Counter[State] = field(default_factory=Counter)
+
+
+class Table:
+    """The objects of all rings that are not at rest, and the drains that count for budgets."""
+
+    def __init__(self, ports: Ports) -> None:
+        self.drains = DrainBudget(ports)
+        self._clock = ports.clock
+        self._rings: dict[RingName, dict[GroupResource, _Resource]] = defaultdict(dict)
+
+    def get(self, key: ObjectKey) -> Record:
+        """Return what is known of an object, to read it; an empty record if it is at rest."""
+        known = self._rings.get(key.ring, {}).get(key.resource)
+        return (known and known.records.get(key.ref)) or Record()
+
+    def record(self, key: ObjectKey) -> Record:
+        """Return what is known of an object, to change it."""
+        return self._resource(key.resource_key).records.setdefault(key.ref, Record())
+
+    def of(self, part: Part) -> Iterator[tuple[ObjectRef, Record]]:
+        """Yield the objects of a part."""
+        known = self._rings.get(part.ring, {}).get(part.resource)
+        for ref, record in () if known is None else known.records.items():
+            if part.namespace in {"", ref.namespace}:
+                yield ref, record
+
+    def within(self, part: Part, state: State) -> dict[ObjectRef, Seen]:
+        """Return the objects of a part in a state; any thread can call this for a resource."""
+        known = self._rings.get(part.ring, {}).get(part.resource)
+        found = list(known.records.items()) if known is not None and known.counts[state] else ()
+        return {
+            ref: seen
+            for ref, record in found
+            if (seen := record.states.get(state)) and part.namespace in {"", ref.namespace}
+        }
+
+    def count(self, ring: RingName, state: State, resource: GroupResource | None = None) -> int:
+        """Return the number of objects in a state, of a ring or of one of its resources."""
+        known = list(self._rings.get(ring, {}).items())
+        return sum(each.counts[state] for of, each in known if resource in {None, of})
+
+    def enter(self, key: ObjectKey, state: State, shard: ShardName = UNKNOWN) -> bool:
+        """Record that an object is in a state, idempotent; return False at the limit."""
+        known, now = self.get(key).states.get(state), self._clock.monotonic()
+        if known is None:
+            resource = self._resource(key.resource_key)
+            if self.count(key.ring, state) >= MAX_REMEMBERED:
+                if state is State.UNASSIGNED:
+                    resource.overflowed = now
+                return False
+            resource.counts[state] += 1
+        seen = Seen(known.since if known else now, shard)
+        self.record(key).states[state] = seen
+        if state is State.DRAINING:
+            self.drains.opened(key, shard, seen.since)
+        return True
+
+    def leave(self, key: ObjectKey, state: State) -> None:
+        """Record that an object is no longer in a state; idempotent."""
+        if self.get(key).states.pop(state, None) is not None:
+            self._resource(key.resource_key).counts[state] -= 1
+            if state is State.DRAINING:
+                self.drains.closed(key)
+        self.tidy(key)
+
+    def settle(self, key: ObjectKey) -> None:
+        """Record that an object has an owner again, or is deleted."""
+        self.get(key).release = None
+        self.drains.arrived(key)
+        self.leave(key, State.UNASSIGNED)
+
+    def overflowed(self, resource_key: ResourceKey) -> float:
+        """Return when an unassigned object was last beyond the limit; at first, the start."""
+        return self._resource(resource_key).overflowed
+
+    def tidy(self, key: ObjectKey) -> None:
+        """Forget an object that is at rest."""
+        if self.get(key).is_at_rest:
+            self._resource(key.resource_key).records.pop(key.ref, None)
+
+    def forget(self, resource_key: ResourceKey) -> None:
+        """Forget a resource that was removed from the ring."""
+        for ref in self.within(Part(resource_key), State.DRAINING):
+            self.drains.closed(ObjectKey(resource_key, ref))
+        self._rings[resource_key.ring].pop(resource_key.resource, None)
+        if not self._rings[resource_key.ring]:
+            del self._rings[resource_key.ring]
+
+    def _resource(self, resource_key: ResourceKey) -> _Resource:
+        ring, resource = self._rings[resource_key.ring], resource_key.resource
+        if resource not in ring:
+            ring[resource] = _Resource(self._clock.monotonic())
+        return ring[resource]
+
+
+class Backlog:
+    """The objects of a resource in one state, for metrics; any thread can call this."""
+
+    def __init__(self, table: Table, key: ResourceKey, state: State, clock: Clock) -> None:
+        self._table, self._part, self._state, self._clock = table, Part(key), state, clock
+
+    def count(self) -> int:
+        """Return the number of objects."""
+        return self._table.count(self._part.ring, self._state, self._part.resource)
+
+    def age(self) -> float:
+        """Return the age of the oldest object in seconds, 0 without any."""
+        return max((oldest for _, oldest in self.by_shard().values()), default=0.0)
+
+    def by_shard(self) -> dict[ShardName, tuple[int, float]]:
+        """Return the number of each shard's objects, and the age of its oldest in seconds."""
+        since = defaultdict[ShardName, list[float]](list)
+        for seen in self._table.within(self._part, self._state).values():
+            since[seen.shard].append(seen.since)
+        now = self._clock.monotonic()
+        return {shard: (len(times), now - min(times)) for shard, times in since.items()}

@@ -1,0 +1,188 @@
+"""Watch for unassigned and draining objects.
+
+There are few of them, so these watches cost little.  They only show which objects to check:
+`Handover` reads each object before it acts (docs/protocol.md, "Moving objects").
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from sharder.controllers.movement.handover_queue import HandoverQueue
+from sharder.controllers.movement.object_watch import ObjectWatch
+from sharder.controllers.movement.overdue import OverdueDrains
+from sharder.controllers.movement.table import MAX_REMEMBERED, Backlog, State
+from sharder.controllers.ports import Ports
+from sharder.controllers.scope import ObjectKey, Part, ResourceKey, Watch, watches_of
+from sharder.core.names import RingName
+from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.core.status.conditions import Troubled, Waiting
+from sharder.metrics.registry import BACKLOGS
+from sharder.runtime.reflector import POLL_SECONDS
+
+
+@dataclass(slots=True)
+class _State:
+    """State of one ring."""
+
+    scope: tuple[object, ...] = ()
+    placed: RingSnapshot | None = None
+    """The snapshot with which objects are placed, as far as we know."""
+    drains_until: float = 0.0
+    """Until when drains are expected: objects might belong on other shards now."""
+    tasks: dict[Watch, asyncio.Task[None]] = field(default_factory=dict)
+    roles: dict[ResourceKey, Role] = field(default_factory=dict)
+    """The watched resources."""
+
+
+class Watches:
+    """Runs the watches of the rings, and enqueues what they show."""
+
+    def __init__(
+        self, ports: Ports, pending: HandoverQueue, *, forget: Callable[[ResourceKey], None]
+    ) -> None:
+        """Start without watches; `forget` is called with a resource that has left its ring."""
+        self._ports = ports
+        self._clock = ports.clock
+        self._roles = {Role.LEADING} if ports.stands_by else set(Role)
+        self._pending = pending
+        self._table = pending.table
+        self._forget = forget
+        self._overdue = OverdueDrains(ports, pending.table)
+        self._rings: dict[RingName, _State] = {}
+        self._stale = set[RingName]()
+        self._changed = asyncio.Event()
+
+    def ring_changed(self, ring: RingName) -> None:
+        """Update the watches of a ring."""
+        self._stale.add(ring)
+        self._changed.set()
+
+    def recheck(self, ring: RingName) -> None:
+        """Enqueue all unassigned objects of a ring: there is capacity again."""
+        snapshot = self._ports.cache.snapshot(ring)
+        for key in self._rings.get(ring, _State()).roles:
+            for ref in self._table.within(Part(key), State.UNASSIGNED):
+                if snapshot is not None and snapshot.members.available:
+                    self._pending.add(ObjectKey(key, ref), is_released=False)
+
+    def overdue(self, ring: RingName) -> Troubled | None:
+        """Return the overdue drains of a ring, None if there are none."""
+        return self._overdue.of(ring)
+
+    def backlog(self, ring: RingName) -> Waiting:
+        """Return the numbers of unassigned and draining main objects of a ring.
+
+        A number is None if the limit is reached.
+        """
+        main = [key for key in self._main_resources() if key.ring == ring]
+        unassigned, draining = (
+            None
+            if self._table.count(ring, state) >= MAX_REMEMBERED
+            else sum(self._table.count(ring, state, key.resource) for key in main)
+            for state in (State.UNASSIGNED, State.DRAINING)
+        )
+        return Waiting(unassigned, draining)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                if not self._ports.stands_by:
+                    looking = self._overdue.run(self._main_resources)
+                    group.create_task(looking, name="overdue drains")
+                while True:
+                    self._changed.clear()
+                    while self._stale:
+                        self._adjust(self._stale.pop(), group)
+                        await self._clock.sleep(0)  # a namespace can affect a thousand rings
+                    await self._changed.wait()
+        finally:
+            for state in self._rings.values():
+                for resource_key in state.roles:
+                    self._hide(resource_key)
+
+    def _adjust(self, ring: RingName, group: asyncio.TaskGroup) -> None:
+        """Start and stop watches if the ring's scope has changed."""
+        snapshot, state = self._ports.cache.snapshot(ring), self._rings.setdefault(ring, _State())
+        if snapshot is None:
+            for task in state.tasks.values():
+                task.cancel()
+            for resource_key in list(state.roles):
+                self._drop(state, resource_key)
+            del self._rings[ring]
+            self._table.drains.forget(ring)
+            return
+        if state.placed is None or not snapshot.places_like(state.placed):
+            # The leader requests drains if the placement has changed.
+            state.drains_until = self._clock.monotonic() + POLL_SECONDS
+        state.placed, meta = snapshot, snapshot.ring.metadata
+        scope = (meta.uid, meta.generation, snapshot.namespaces, snapshot.is_split)
+        if state.scope == scope:
+            return
+        state.scope = scope
+        wanted = {w for w in watches_of(snapshot) if w.role in self._roles}
+        for watch in state.tasks.keys() - wanted:
+            state.tasks.pop(watch).cancel()
+        self._see(snapshot, state)
+        for watch in wanted - state.tasks.keys():
+            is_moving = partial(self._is_moving, ring)
+            running = ObjectWatch(self._ports, self._pending, watch, is_moving).run()
+            state.tasks[watch] = group.create_task(running, name=f"watch {watch.resource_key}")
+
+    def _is_moving(self, ring: RingName) -> bool:
+        """Return whether objects can be released at any moment."""
+        return (
+            self._clock.monotonic() < self._rings.get(ring, _State()).drains_until
+            or self._table.count(ring, State.DRAINING) > 0
+            or self._table.drains.is_handing_over(ring)
+        )
+
+    def _main_resources(self) -> list[ResourceKey]:
+        """Return the watched main resources of all rings."""
+        return [
+            resource_key
+            for state in self._rings.values()
+            for resource_key, role in state.roles.items()
+            if role is not Role.CONTROLLED
+        ]
+
+    def _see(self, snapshot: RingSnapshot, state: _State) -> None:
+        """Follow each of the ring's resources, and drop all others."""
+        for key, role in list(state.roles.items()):
+            if snapshot.roles.get(key.resource) is not role:
+                self._drop(state, key)
+            for ref, _ in list(self._table.of(Part(key))):
+                if ref.namespace not in {"", *snapshot.namespaces}:
+                    self._table.leave(ObjectKey(key, ref), State.UNASSIGNED)
+                    self._table.leave(ObjectKey(key, ref), State.DRAINING)
+        for resource, role in snapshot.roles.items():
+            key = ResourceKey(snapshot.name, resource)
+            if key not in state.roles and role in self._roles:
+                state.roles[key] = role
+                self._show(key, role)
+
+    def _show(self, key: ResourceKey, role: Role) -> None:
+        unassigned, draining = (
+            Backlog(self._table, key, state, self._clock)
+            for state in (State.UNASSIGNED, State.DRAINING)
+        )
+        if not self._ports.stands_by:
+            shown = (unassigned.count, unassigned.age, draining.count, draining.age)
+            for name, reading in zip(BACKLOGS, shown, strict=True):
+                self._ports.metrics.gauges[name].show(reading, key.ring, *key.resource)
+        if role is not Role.CONTROLLED:
+            self._ports.journal.show_backlogs(*key, unassigned=unassigned, draining=draining)
+
+    def _drop(self, state: _State, resource_key: ResourceKey) -> None:
+        del state.roles[resource_key]
+        self._hide(resource_key)
+        self._forget(resource_key)
+
+    def _hide(self, resource_key: ResourceKey) -> None:
+        if not self._ports.stands_by:
+            for name in (*BACKLOGS, "overdue_drains"):
+                gauge = self._ports.metrics.gauges[name]
+                gauge.hide(resource_key.ring, *resource_key.resource)
+        self._ports.journal.hide_backlogs(*resource_key)
