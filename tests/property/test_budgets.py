@@ -19,7 +19,7 @@ class Writer:
     """Writes drains as a pass does, and a server that carries them out at some time meanwhile."""
 
     limits: MovementSpec
-    budget: Budget[int] = field(default_factory=Budget)
+    budget: Budget[int] = field(init=False)
     now: float = 0.0
     flying: dict[int, tuple[ShardName, float]] = field(default_factory=dict)
     """Drains with their shard and when they were begun."""
@@ -28,15 +28,18 @@ class Writer:
     """Drains with their shard and when they were carried out."""
     number: int = 0
 
+    def __post_init__(self) -> None:
+        self.budget = Budget(lambda: self.now)
+
     def young(self, shard: ShardName) -> int:
         """Count what the shard has been asked for in the last minute, as the server has it."""
         asked = [since for name, since in self.open.values() if name == shard]
         return sum(since > self.now - MINUTE for since in asked)
 
     def begin(self, shard: ShardName) -> None:
-        if self.budget.refusal(shard, self.limits, self.now) is None:
+        if self.budget.refusal(shard, self.limits) is None:
             self.number += 1
-            self.budget.begin(self.number, shard, self.now)
+            self.budget.begin(self.number, shard)
             self.flying[self.number] = (shard, self.now)
 
     def end(self, share: float, *, fails: bool) -> None:
@@ -50,7 +53,7 @@ class Writer:
             when = began + share * (self.now - began)
             self.carried_out.append(when)
             self.open[drain] = (shard, when)
-            self.budget.written(drain, self.now)
+            self.budget.written(drain)
 
     def acknowledge(self) -> None:
         if self.open:

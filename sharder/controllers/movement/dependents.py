@@ -6,7 +6,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
-from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.mover import Mover
 from sharder.controllers.scope import MAX_NAMESPACES, ObjectKey, ResourceKey, naming_the_rule, read
 from sharder.core.api.meta import OwnerReference, PartialObject, Resource
@@ -162,10 +161,7 @@ class DependentsFollower:
         if unread is not None:
             await self._failures.failed(key, obj, unread)
         elif uid not in self._between:
-            with suppress(ApiError, InvalidObject, BackingOff):  # it is retried after its back-off
-                await self._mover.move(
-                    self._snapshot.name, resource, obj, partial(self._plan, uid)
-                )
+            await self._mover.move(self._snapshot.name, resource, obj, partial(self._plan, uid))
 
     def _plan(self, uid: str, snapshot: RingSnapshot, obj: PartialObject) -> Step:
         if not snapshot.places_like(self._snapshot):

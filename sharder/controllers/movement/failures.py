@@ -17,14 +17,7 @@ from sharder.controllers.movement.table import State
 from sharder.controllers.ports import BACKOFF, Ports
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
 from sharder.core.api.meta import PartialObject
-from sharder.core.errors import (
-    ApiError,
-    Forbidden,
-    InvalidObject,
-    Rejected,
-    SharderError,
-    Unavailable,
-)
+from sharder.core.errors import ApiError, Forbidden, InvalidObject, Rejected, Unavailable
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.conditions import Troubled
@@ -45,10 +38,6 @@ WRITE_FAILED, LABEL_REMOVED = "ShardWriteFailed", "ShardLabelRemoved"
 """Reasons of Events."""
 
 _log = logging.getLogger(__name__)
-
-
-class BackingOff(SharderError):
-    """The last write to this object failed a moment ago."""
 
 
 class LabelReverted(Rejected):
@@ -122,12 +111,6 @@ class Failures:
             )
         ]
         return Troubled(count=len(apart), first=min(apart)) if apart else None
-
-    def insist(self, key: ObjectKey) -> None:
-        """Raise `BackingOff` while the object backs off."""
-        seconds = self.wait(key)
-        if seconds > 0:
-            raise BackingOff(f"{key.resource} {key.ref} is backing off for another {seconds:.1f}s")
 
     async def failed(
         self, key: ObjectKey, obj: PartialObject, error: ApiError | InvalidObject

@@ -17,7 +17,7 @@ from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey, read
 from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
-from sharder.core.movement.desired import is_directed
+from sharder.core.movement.desired import directed_of
 from sharder.core.movement.planner import is_free
 from sharder.core.names import ObjectRef
 from sharder.core.ring.snapshot import RingSnapshot, Role
@@ -104,8 +104,9 @@ class Handover:
         resource = await mover.objects.find(part.resource)
         due = DueObjects(snapshot, part, resource, mover)
         found = await due.read([ref for ref in refs if ref not in left])
-        if not mover.takes:
-            found = [obj for obj in found if is_directed(snapshot, obj)]
+        if not mover.takes:  # all replicas agree where these go
+            unassigned = [obj for obj in found if snapshot.owner_of(obj) is None]
+            found = [obj for obj in unassigned if directed_of(snapshot, obj)]
         if snapshot.roles[resource.id] is not Role.CONTROLLED:
             return left | await self._transfer(snapshot, resource, found)
         return left | await DependentsFollower(snapshot, mover).run(resource, found)

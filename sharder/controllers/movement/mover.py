@@ -10,7 +10,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from sharder.controllers.movement.drain_budget import DrainDeferred
+from sharder.controllers.movement.drain_budget import DrainDeferred, within
 from sharder.controllers.movement.failures import Failures
 from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.lease_guard import LeaseGuard
@@ -62,7 +62,6 @@ class Mover:
         self._pending = pending
         self.table = pending.table
         self.failures = Failures(ports, pending)
-        self.drains = self.table.drains
         self.written = WrittenSteps(ports, self.table)
         self.limit = ports.limit
         self.takes = not ports.stands_by
@@ -86,18 +85,16 @@ class Mover:
         decide: Decide,
         *,
         is_due: bool = False,
-    ) -> Step:
+    ) -> Step | None:
         """Move the object one step; return the step that was written.
 
         `is_due` is whether to try it although it backs off, because its controller is tried now.
-        A drain for which the ring has no budget is not written, and returned as `Deferred`.
+        A drain for which the ring has no budget is not written, and returned as `Deferred`.  None
+        is returned if the write failed, now or a moment ago; the object will be retried.
 
         Raises:
             Superseded: we lost leadership, do not see the Leases, or the ring is deleted: nothing
                 was written.
-            BackingOff: the last write to this object failed a moment ago: nothing was written.
-            ApiError: the write failed; the object will be retried.
-            InvalidObject: the same.
         """
         key = ObjectKey(ResourceKey(ring, resource.id), obj.metadata.ref)
         async with self._turns.setdefault(key, asyncio.Lock()):
@@ -108,17 +105,19 @@ class Mover:
                     obj = result  # two steps in a row, or a pass and the hand-over
                 step = await self._write(resource, key, given, obj, decide, is_due=is_due)
             except NotFound:
-                self.drains.gone(key)
+                self.table.budget(ring).gone(key)
                 step = Keep("deleted")
             except ShardReturned as error:
                 step = Keep(str(error))
             except DrainDeferred as error:
+                self._ports.metrics.counts["drains_withheld_total"].add(ring, error.limit)
                 step = Deferred(str(error), shard=error.shard)
             except (ApiError, InvalidObject) as error:
                 self.written.failed(ring, error)
                 await self.failures.failed(key, obj, error)
-                raise
-        self.failures.over(key)
+                return None
+        if step is not None:
+            self.failures.over(key)
         return step
 
     async def _write(
@@ -130,14 +129,18 @@ class Mover:
         decide: Decide,
         *,
         is_due: bool,
-    ) -> Step:
-        """Decide and write until there is no conflict; `NotFound` if the object was deleted."""
+    ) -> Step | None:
+        """Decide and write until there is no conflict; None if the object backs off.
+
+        Raises:
+            ApiError: the write failed; `NotFound` if the object was deleted.
+        """
         for _ in range(MAX_ATTEMPTS):
             snapshot, step = self._decided(key, obj, decide)
             if isinstance(step, Keep):
                 return step
-            if not is_due:
-                self.failures.insist(key)
+            if not is_due and self.failures.wait(key) > 0:
+                return None
             owner = _taken_from(snapshot, key, obj, step)
             try:
                 # Waiting for a Lease takes no slot: other objects continue.
@@ -172,7 +175,7 @@ class Mover:
     ) -> PartialObject:
         with (
             reserving(snapshot, obj, step, snapshot.roles[resource.id]),
-            self.drains.writing(snapshot, key, step),
+            within(self.table.budget(key.ring), snapshot, key, step),
             naming_the_rule(resource.id),
         ):
             body = patch_of(snapshot, obj, step)

@@ -17,12 +17,10 @@ from sharder.controllers.movement.dependents import (
     controller_of,
     list_dependents,
 )
-from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.mover import Decide, Mover
 from sharder.controllers.ports import BACKOFF
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
-from sharder.core.errors import ApiError, InvalidObject
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.planner import is_free, plan_handover, plan_main, plan_owned
 from sharder.core.movement.release import UNKNOWN
@@ -206,11 +204,8 @@ class OwnerTransfer:
             is_same = snapshot.ring.metadata.generation == self._snapshot.ring.metadata.generation
             return decide(snapshot, now) if is_same else SPEC_CHANGED
 
-        move = self._mover.move
-        try:
-            return await move(self._snapshot.name, resource, obj, by_this_spec, is_due=is_due)
-        except (ApiError, InvalidObject, BackingOff):
-            return None
+        move, name = self._mover.move, self._snapshot.name
+        return await move(name, resource, obj, by_this_spec, is_due=is_due)
 
     def _leave(self, obj: PartialObject, seconds: float = 0.0) -> None:
         """Leave what is left of an object to the next attempt, in so many seconds or later."""

@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from sharder.controllers.counting.unread_parts import Unreadable
-from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import Decide, Deferred, Mover
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import Part, ResourceKey, naming_the_rule
 from sharder.core.api.meta import PartialObject, Resource
-from sharder.core.errors import ApiError, InvalidObject
+from sharder.core.errors import ApiError
 from sharder.core.names import GroupResource, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 
@@ -60,19 +59,20 @@ class PassContext:
             raise Unreadable(part, error) from error
 
     async def move(self, resource: Resource, obj: PartialObject, decide: Decide) -> None:
-        """Move one object; one that cannot be written is retried on its own."""
-        try:
+        """Move one object, if it is drained when there is room."""
+        step = await self.mover.move(self.snapshot.name, resource, obj, decide)
+        while isinstance(step, Deferred) and await self._has_room(step.shard):
             step = await self.mover.move(self.snapshot.name, resource, obj, decide)
-            while isinstance(step, Deferred) and await self._has_room(step.shard):
-                step = await self.mover.move(self.snapshot.name, resource, obj, decide)
-        except (ApiError, InvalidObject, BackingOff):
-            return
 
     async def _has_room(self, shard: ShardName) -> bool:
         """Wait until the budget allows another drain; return False if that takes too long."""
         if self._waits_until is None:
             self._waits_until = self.ports.clock.monotonic() + WAIT_SECONDS
-        while refusal := self.mover.drains.refusal(self.snapshot, shard):
+        budget, limits = (
+            self.mover.table.budget(self.snapshot.name),
+            self.snapshot.ring.spec.movement,
+        )
+        while refusal := budget.refusal(shard, limits, leads=True):
             if self.ports.clock.monotonic() + refusal.seconds > self._waits_until:
                 again = min(max(refusal.seconds, MIN_SECONDS), MAX_SECONDS)
                 self.again_in = min(again, self.again_in or again)

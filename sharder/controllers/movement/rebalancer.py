@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import Part, ResourceKey, read, requests_of, scope_of
@@ -207,12 +206,12 @@ class Rebalancer:
         decide = partial(plan_directed, source=move.source, target=move.target)
         try:
             obj = await read(self._ports.objects, resource, ref)
-            step = await self._mover.move(snapshot.name, resource, obj, decide)
-        except NotFound:
-            return
-        except (ApiError, InvalidObject, BackingOff) as error:
+        except (ApiError, InvalidObject) as error:
             fields = {"object": f"{resource.id} {ref}", "error": str(error)}
             _log.info("rebalance skipped object", extra={"ring": snapshot.name, **fields})
+            return
+        step = await self._mover.move(snapshot.name, resource, obj, decide)
+        if step is None:
             return
         # One that cannot have its target rests too: else every run would find the same move.
         state.moved[move.key] = self._ports.clock.monotonic()

@@ -11,9 +11,9 @@ from enum import Enum, auto
 from math import inf
 from typing import Final, NamedTuple
 
-from sharder.controllers.movement.drain_budget import DrainBudget
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
+from sharder.core.movement.budget import Budget
 from sharder.core.movement.release import UNKNOWN, Release
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.runtime.clock import Clock
@@ -84,9 +84,15 @@ class Table:
     """The objects of all rings that are not at rest, and the drains that count for budgets."""
 
     def __init__(self, ports: Ports) -> None:
-        self.drains = DrainBudget(ports)
         self._clock = ports.clock
+        self._budgets: dict[RingName, Budget[ObjectKey]] = {}
         self._rings: dict[RingName, dict[GroupResource, _Resource]] = defaultdict(dict)
+
+    def budget(self, ring: RingName) -> Budget[ObjectKey]:
+        """Return the budget of a ring's drains."""
+        if ring not in self._budgets:
+            self._budgets[ring] = Budget(self._clock.monotonic)
+        return self._budgets[ring]
 
     def get(self, key: ObjectKey) -> Record:
         """Return what is known of an object, to read it; an empty record if it is at rest."""
@@ -132,7 +138,7 @@ class Table:
         seen = Seen(known.since if known else now, shard)
         self.record(key).states[state] = seen
         if state is State.DRAINING:
-            self.drains.opened(key, shard, seen.since)
+            self.budget(key.ring).opened(key, shard, seen.since)
         return True
 
     def leave(self, key: ObjectKey, state: State) -> None:
@@ -140,13 +146,13 @@ class Table:
         if self.get(key).states.pop(state, None) is not None:
             self._resource(key.resource_key).counts[state] -= 1
             if state is State.DRAINING:
-                self.drains.closed(key)
+                self.budget(key.ring).closed(key)
         self.tidy(key)
 
     def settle(self, key: ObjectKey) -> None:
         """Record that an object has an owner again, or is deleted."""
         self.get(key).release = None
-        self.drains.arrived(key)
+        self.budget(key.ring).arrived(key)
         self.leave(key, State.UNASSIGNED)
 
     def overflowed(self, resource_key: ResourceKey) -> float:
@@ -161,10 +167,14 @@ class Table:
     def forget(self, resource_key: ResourceKey) -> None:
         """Forget a resource that was removed from the ring."""
         for ref in self.within(Part(resource_key), State.DRAINING):
-            self.drains.closed(ObjectKey(resource_key, ref))
+            self.budget(resource_key.ring).closed(ObjectKey(resource_key, ref))
         self._rings[resource_key.ring].pop(resource_key.resource, None)
         if not self._rings[resource_key.ring]:
             del self._rings[resource_key.ring]
+
+    def forget_ring(self, ring: RingName) -> None:
+        """Forget the budget of a deleted ring."""
+        self._budgets.pop(ring, None)
 
     def _resource(self, resource_key: ResourceKey) -> _Resource:
         ring, resource = self._rings[resource_key.ring], resource_key.resource

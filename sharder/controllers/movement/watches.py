@@ -112,7 +112,7 @@ class Watches:
             for resource_key in list(state.roles):
                 self._drop(state, resource_key)
             del self._rings[ring]
-            self._table.drains.forget(ring)
+            self._table.forget_ring(ring)
             return
         if state.placed is None or not snapshot.places_like(state.placed):
             # The leader requests drains if the placement has changed.
@@ -136,7 +136,7 @@ class Watches:
         return (
             self._clock.monotonic() < self._rings.get(ring, _State()).drains_until
             or self._table.count(ring, State.DRAINING) > 0
-            or self._table.drains.is_handing_over(ring)
+            or self._table.budget(ring).is_handing_over()
         )
 
     def _main_resources(self) -> list[ResourceKey]:

@@ -1,12 +1,11 @@
 """How many drains a ring can begin, and how many drains of a shard can be open, at a time.
 
 Only drains are limited.  Objects of a shard that is gone, and controlled objects that follow their
-controller, move without a budget (docs/protocol.md, "Budgets").  There is no clock: each call
-passes the time in monotonic seconds.
+controller, move without a budget (docs/protocol.md, "Budgets").
 """
 
 from collections import Counter, deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from enum import StrEnum
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -96,7 +95,9 @@ class Budget(Generic[K]):
     objects that lead others can be unassigned at the same time, so there is a limit for these too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
+        """`now` returns monotonic seconds."""
+        self._now = now
         self._drains: dict[K, _Drain] = {}
         """The oldest first."""
         self._begun = Lately()
@@ -104,60 +105,60 @@ class Budget(Generic[K]):
         self._writing = self._leading = 0
 
     def refusal(
-        self, shard: ShardName, limits: MovementSpec, now: float, *, leads: bool = False
+        self, shard: ShardName, limits: MovementSpec, *, leads: bool = False
     ) -> Refusal | None:
         """Return why no other object can drain from `shard`, None if one can.
 
         `leads` is whether that object leads others.
         """
-        many = limits.max_moves_per_minute
+        self._forget()
+        many, now = limits.max_moves_per_minute, self._now()
         seconds = self._begun.wait(many, now, under_way=self._writing) if many > 0 else 0.0
         if seconds > 0:
             why = f"the ring begins at most {many} moves per minute, the next in {seconds:.0f}s"
             return Refusal(Limit.MOVES_PER_MINUTE, seconds, why)
         many = limits.max_concurrent_drains
-        if 0 < many <= self.open_on(shard, now):
+        if 0 < many <= self.open_on(shard):
             why = f"at most {many} objects drain from {shard} at a time"
             return Refusal(Limit.CONCURRENT_DRAINS, SOON, why)
-        self._forget(now)
         if leads and self._leading >= MAX_LEAVERS:
             why = f"at most {MAX_LEAVERS} objects are handed over at a time"
             return Refusal(Limit.HAND_OVER, SOON, why)
         return None
 
-    def open_on(self, shard: ShardName, now: float) -> int:
+    def open_on(self, shard: ShardName) -> int:
         """Return how many objects drain from a shard for less than a minute each."""
-        self._forget(now)
+        self._forget()
         return self._open[shard]
 
-    def is_handing_over(self, now: float) -> bool:
+    def is_handing_over(self) -> bool:
         """Return whether objects that lead others have left a shard within the last minute."""
-        self._forget(now)
+        self._forget()
         return self._leading > 0
 
-    def begin(self, key: K, shard: ShardName, now: float, *, leads: bool = False) -> None:
+    def begin(self, key: K, shard: ShardName, *, leads: bool = False) -> None:
         """Reserve room for a drain that is about to be written."""
-        self._set(key, _Drain(shard, now, leads, is_writing=True))
+        self._set(key, _Drain(shard, self._now(), leads, is_writing=True))
 
-    def written(self, key: K, now: float) -> None:
+    def written(self, key: K) -> None:
         """Record that a drain was written, or might have been because the answer was lost."""
-        self._begun.add(now)
-        drain = self._drains[key]._replace(is_writing=False, since=now)
+        self._begun.add(self._now())
+        drain = self._drains[key]._replace(is_writing=False, since=self._now())
         self._set(key, None if drain.is_released and not drain.leads else drain)
 
     def give_back(self, key: K) -> None:
         """Record that a drain was not written."""
         self._set(key, None)
 
-    def opened(self, key: K, shard: ShardName, since: float, now: float) -> None:
+    def opened(self, key: K, shard: ShardName, since: float) -> None:
         """Record that an object drains from a shard; idempotent."""
-        self._forget(now)
+        self._forget()
         known = self._drains.get(key)
         if known is not None and known.is_writing:
             self._set(key, known._replace(shard=shard))
         elif known is not None and known.shard == shard and known.is_open:
             return
-        elif since + MINUTE > now:
+        elif since + MINUTE > self._now():
             leads = known is not None and known.leads
             self._set(key, _Drain(shard, since, leads))
 
@@ -174,10 +175,15 @@ class Budget(Generic[K]):
         if drain is not None and drain.leads:
             self._set(key, drain._replace(leads=False) if drain.is_open else None)
 
-    def _forget(self, now: float) -> None:
+    def gone(self, key: K) -> None:
+        """Record that an object is deleted, or is no longer drained; idempotent."""
+        self.closed(key)
+        self.arrived(key)
+
+    def _forget(self) -> None:
         while self._drains:
             key, drain = next(iter(self._drains.items()))
-            if drain.is_writing or drain.since + MINUTE > now:
+            if drain.is_writing or drain.since + MINUTE > self._now():
                 break
             self._set(key, None)
 

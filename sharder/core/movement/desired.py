@@ -54,17 +54,6 @@ def directed_of(snapshot: RingSnapshot, obj: PartialObject) -> ShardName | None:
     return None if shard == snapshot.owner_of(obj) or why else shard
 
 
-def is_directed(snapshot: RingSnapshot, obj: PartialObject) -> bool:
-    """Return whether an unassigned object goes to the shard in its `next`; all replicas agree."""
-    return snapshot.owner_of(obj) is None and directed_of(snapshot, obj) is not None
-
-
-def is_misdirected(snapshot: RingSnapshot, obj: PartialObject) -> bool:
-    """Return whether an object is unassigned, and cannot go to the shard in its `next`."""
-    is_sent = snapshot.owner_of(obj) is None and snapshot.direction_of(obj) is not None
-    return is_sent and directed_of(snapshot, obj) is None
-
-
 def objection(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> str | None:
     """Return why an object that moves cannot go to an available shard, None if it can."""
     demand = snapshot.demand_of(obj, None, moves=True)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from sharder.core.api.lease import parse_time
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.movement.acknowledgement import fingerprint
-from sharder.core.movement.desired import is_misdirected
+from sharder.core.movement.desired import directed_of
 from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 
@@ -85,7 +85,8 @@ def is_surely_free(
         now: The API server's clock; while it is unknown, nothing is new.
     """
     if snapshot.has_next(obj):
-        is_contested = snapshot.leads(obj) and is_misdirected(snapshot, obj)
+        is_sent = snapshot.leads(obj) and snapshot.direction_of(obj) is not None
+        is_contested = is_sent and directed_of(snapshot, obj) is None
         return release is not None and release.is_proven(snapshot, obj) and not is_contested
     created = parse_time(obj.metadata.creation_timestamp)
     if was_assigned or now is None or created is None:
