@@ -23,7 +23,6 @@ from sharder.controllers.movement.resync import Resync
 from sharder.controllers.movement.table import Table
 from sharder.controllers.movement.watches import Watches
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import Part
 from sharder.core.names import RingName, ShardName
 from sharder.core.status.conditions import ObjectStats, Troubled, stats_of
 
@@ -63,7 +62,7 @@ class Movement:
             ports,
             on_moved=self._moved,
             on_assigned=self._assigned,
-            on_written=self._written_again,
+            on_written=lambda part: self.resync.writes_again(part),  # noqa: PLW0108 - made below
         )
         self._loop = HandoverLoop(inside)
         self._mover, self.watches = self._loop.mover, self._loop.watches
@@ -107,9 +106,6 @@ class Movement:
     def _moved(self, ring: RingName) -> None:
         self._object_count.moved(ring)
         self._ports.on_moved(ring)
-
-    def _written_again(self, part: Part) -> None:
-        self.resync.writes_again(part)
 
     async def run(self) -> None:
         """Watch and hand over until cancelled; the caller runs the passes."""

@@ -105,7 +105,7 @@ class HandoverQueue:
     def take(self, part: Part) -> Collection[ObjectRef]:
         """Return due objects, not too many at once, which are in work from now on."""
         now = self._clock.monotonic()
-        if now < self._earliest(part):
+        if now < self._due_at(part):
             return ()
         due = (ref for ref, record in self.table.of(part) if record.next_at <= now)
         return self.start(part.resource_key, tuple(islice(due, self._at_once)))
@@ -133,22 +133,21 @@ class HandoverQueue:
 
     def next_in(self, part: Part) -> float | None:
         """Return the seconds until an object is due, None if none waits."""
-        due = min((record.next_at for _, record in self.table.of(part)), default=inf)
-        due = max(due, self._earliest(part))
+        due = self._due_at(part)
         return None if due == inf else max(0.0, due - self._clock.monotonic())
 
     async def run(self, worker: Worker[Part]) -> None:
         """Run `worker` on parts until cancelled."""
         await self._queue.run(worker, concurrency=CONCURRENCY)
 
-    def _earliest(self, part: Part) -> float:
-        """Return when we act at the earliest: not while another replica is at work."""
+    def _due_at(self, part: Part) -> float:
+        """Return when the next object is handed over: not while another replica is at work."""
+        due = min((record.next_at for _, record in self.table.of(part)), default=inf)
         if not self._grace:
-            return -inf
-        first = min((record.next_at for _, record in self.table.of(part)), default=-inf)
+            return due
         arrived = self._arrived.get(part.ring, -inf) + self._grace
         progress = self._progress.get(part.ring, -inf) + self._grace
-        return max(progress, min(arrived, first + ARRIVALS_SECONDS))
+        return max(due, progress, min(arrived, due + ARRIVALS_SECONDS))
 
     def _add_after(self, key: ObjectKey, seconds: float) -> None:
         """Let an object be due in `seconds`, or earlier if it is due earlier."""

@@ -62,9 +62,9 @@ class _HeldLease:
     found: LeaseSpec
     """The spec to restore."""
     lease: Lease
-    until: float
+    until: float = 0.0
     """Monotonic seconds at which others can acquire it."""
-    used: float
+    used: float = 0.0
     users: int = 0
     useful: bool = False
     """Whether an object was written since the last write of the Lease."""
@@ -206,18 +206,9 @@ class LeaseGuard:
         return None
 
     def _note(self, ref: ObjectRef, held: Lease, sent: float, *, found: LeaseSpec) -> _HeldLease:
-        until = sent + HOLD.total_seconds()
-        held_lease = self._held.get(ref)
-        if held_lease is None:
-            held_lease = self._held[ref] = _HeldLease(
-                found=found, lease=held, until=until, used=sent
-            )
-        held_lease.lease, held_lease.until, held_lease.used, held_lease.useful = (
-            held,
-            until,
-            sent,
-            False,
-        )
+        held_lease = self._held.setdefault(ref, _HeldLease(found, held))
+        held_lease.lease, held_lease.until = held, sent + HOLD.total_seconds()
+        held_lease.used, held_lease.useful = sent, False
         return held_lease
 
     def _ours(self, lease: Lease) -> LeaseSpec:
