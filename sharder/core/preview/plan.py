@@ -247,7 +247,9 @@ def _why(each: Planned) -> str:
             goal = f"it goes to {to}" if to else each.reason
             return f"{owner} exceeds its ceiling and has to release the object; {goal}"
         case Drain(shard):
-            return f"it belongs on {to}; {_releases(shard)}"
+            return (
+                f"it belongs on {to}; {shard} might be working on it and has to release it first"
+            )
         case Release():
             return "it has no controller: its owner label is removed"
         case Relabel(shard):
@@ -255,7 +257,3 @@ def _why(each: Planned) -> str:
         case _:
             lost = "it has no shard" if owner is None else f"{owner} is gone"
             return f"{lost}, and it belongs on {to}"
-
-
-def _releases(owner: ShardName) -> str:
-    return f"{owner} might be working on it and has to release it first"

@@ -83,6 +83,7 @@ class Fullness:
 
     min_gain = 0.0
     """If many shards each give a little to an empty one, each gains little."""
+    threshold = None
 
     @property
     def noun(self) -> str:

@@ -78,7 +78,7 @@ def outcome_of(data: bytes) -> Outcome:
     return Outcome(
         moves=tuple(found.moves),
         noun=found.measure.noun,
-        threshold=found.threshold,
+        threshold=found.measure.threshold,
         before=found.before,
         after={name: side.number for name, side in found.sides.items()},
         why=_why(found),
@@ -95,10 +95,10 @@ def _why(found: Run) -> str:
             budget = found.problem.spec.max_moves_per_interval
             made = f"the budget of {counted(budget, 'move')} is spent"
         return f"{made}: {measured} instead of {_span(found.before.values())}"
-    if found.threshold is None:
+    if found.measure.threshold is None:
         return f"no move makes the shards more even: {measured}"
     is_auto, sources = found.problem.spec.threshold == AUTO, found.sources()
-    threshold = f"the threshold {number(found.threshold)}"
+    threshold = f"the threshold {number(found.measure.threshold)}"
     if is_auto:
         mean, sigma = mean_and_sigma(list(found.before.values()))
         threshold += f" (Auto: mean {number(mean)} + sigma {number(sigma)})"

@@ -18,7 +18,7 @@ from sharder.core.api.ring import RebalanceSpec
 from sharder.core.leases.shard import OBJECTS
 from sharder.core.names import ShardName
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard, limited, sum_of
-from sharder.core.rebalance.measures import TOLERANCE, Fragmentation, measure_of
+from sharder.core.rebalance.measures import TOLERANCE, measure_of
 
 DIGITS = 9
 """Decimal places in which equal numbers agree, consistent with `TOLERANCE`."""
@@ -136,11 +136,6 @@ class Run:
                 self.is_spent = True
                 break
             self._move(*place)
-
-    @property
-    def threshold(self) -> float | None:
-        """ResourceBalance: objects leave shards above it; None with other strategies."""
-        return self.measure.threshold if isinstance(self.measure, Fragmentation) else None
 
     def sources(self) -> list[ShardSide]:
         """Return the shards that objects should leave, the worst first."""

@@ -62,8 +62,10 @@ def phases_of(members: Members, before: Collection[ShardName] = ()) -> dict[Shar
         for shard in {*members.standings, *before}
         if members.standing_of(shard) is not Standing.GONE
     }
+    late = {name for name, shard in members.shards.items() if not shard.ready}
     return {
-        name: _phase_in(members, name, leases.get(name)) for name in sorted({*leases, *present})
+        name: _phase(members.standing_of(name), leases.get(name), is_on_time=name not in late)
+        for name in sorted({*leases, *present})
     }
 
 
@@ -81,11 +83,6 @@ def leases_of(members: Members) -> dict[ShardName, Lease]:
     """Return the valid Lease of each shard; of several Leases, the held one."""
     valid = sorted(members.validity.valid, key=is_held)
     return {ShardName(lease.metadata.name): lease for lease in valid}
-
-
-def _phase_in(members: Members, name: ShardName, lease: Lease | None) -> ShardPhase:
-    shard = members.shards.get(name)
-    return _phase(members.standing_of(name), lease, is_on_time=shard is None or shard.ready)
 
 
 def _phase(standing: Standing, lease: Lease | None, *, is_on_time: bool) -> ShardPhase:
@@ -186,11 +183,15 @@ def phases_after(before: Phases, snapshot: RingSnapshot) -> dict[ShardName, Shar
 
 def transitions(before: Phases, after: Phases) -> Iterator[Transition]:
     """Yield what happened since the shards of `before` were present."""
+
+    def missing(phases: Phases) -> set[ShardName]:
+        return {shard for shard in before if phases[shard] is ShardPhase.MISSING}
+
     stay = present(after)
     lost = {shard for shard in before if after[shard] is ShardPhase.LOST}
     changes = (
         (Kind.LOST, lost),
-        (Kind.MISSING, {s for s in before if _begins_to_miss(before[s], after[s])}),
+        (Kind.MISSING, missing(after) - missing(before)),
         (Kind.LEFT, before.keys() - stay.keys() - lost),
         (Kind.JOINED, stay.keys() - before.keys()),
     )
@@ -198,7 +199,3 @@ def transitions(before: Phases, after: Phases) -> Iterator[Transition]:
     for kind, shards in changes:
         if shards:
             yield Transition(kind=kind, shards=tuple(sorted(shards)), available=available)
-
-
-def _begins_to_miss(before: ShardPhase, after: ShardPhase) -> bool:
-    return after is ShardPhase.MISSING and before is not ShardPhase.MISSING
