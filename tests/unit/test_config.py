@@ -36,7 +36,12 @@ def problems(text: str = "", environment: dict[str, str] | None = None) -> list[
 def test_nothing_given_means_the_defaults_of_the_reference() -> None:
     defaults = load().settings
 
-    assert defaults == Settings()
+    assert (
+        defaults
+        == Settings()
+        == settings("logging:\nhealth: {bindAddress: }\nconsole: {bindAddress: ''}")
+    )
+    assert load(environment={"SHARDER_LOGGING_LEVEL": ""}).settings == defaults
     assert defaults.leader_election.lease_duration == timedelta(seconds=15)
     assert defaults.leader_election.resource_name == "sharder"
     assert defaults.leader_election.resource_namespace == "sharding-system"
