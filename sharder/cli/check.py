@@ -19,7 +19,7 @@ from sharder.cli.output import aligned, write
 from sharder.config.settings import Settings
 from sharder.core.api.cluster import Secret, WebhookConfiguration
 from sharder.core.api.lease import Lease
-from sharder.core.api.meta import DEFAULT_NAMESPACES, PartialObject
+from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, UnreadableRing
 from sharder.core.diagnosis.check import CheckReport, about_ring, report
 from sharder.core.diagnosis.finding import Finding, Level, Unread, judged, unknown, warn
@@ -157,7 +157,7 @@ class _RingChecks:
 
     async def _answer(self, ring: ControllerRing) -> tuple[str, PartialObject]:
         live = [each for each in self.spaces() if each.metadata.deletion_timestamp is None]
-        spaces = selected_namespaces(ring, live, DEFAULT_NAMESPACES)
+        spaces = selected_namespaces(ring, live)
         return await answer(self.client, ring, spaces)
 
 

@@ -10,7 +10,7 @@ from sharder.cli.reports import RingRow, RingsReport, ShardRow, ShardsReport
 from sharder.config.strategies import custom_of
 from sharder.controllers.ring_store import learn
 from sharder.core.api.lease import Lease, parse_time
-from sharder.core.api.meta import DEFAULT_NAMESPACES, PartialObject, Resource
+from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing, UnreadableRing
 from sharder.core.errors import ApiError, ConfigError, NotFound
 from sharder.core.leases.membership import ring_of
@@ -130,7 +130,7 @@ async def _view(
         snapshot=build(
             ring,
             members=members_of(ring, of_ring),
-            namespaces=selected_namespaces(ring, spaces, DEFAULT_NAMESPACES),
+            namespaces=selected_namespaces(ring, spaces),
             served=served.values(),
             custom=custom_of(ring.spec.placement.strategy),
         ),

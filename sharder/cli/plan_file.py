@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 from sharder.config.strategies import custom_of
-from sharder.core.api.meta import DEFAULT_NAMESPACES
 from sharder.core.errors import ConfigError
 from sharder.core.preview.dump import decode_dump, plan_dump
 from sharder.core.preview.plan import PlanReport
@@ -29,7 +28,6 @@ def plan_file(file: Path, what_if: WhatIf) -> PlanReport:
     return plan_dump(
         dump,
         dump.newest_renewal(),
-        DEFAULT_NAMESPACES,
         what_if=what_if,
         custom=custom_of(strategy),
     )

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import msgspec
 
 from hack import objects
-from sharder.core.api.meta import LabelSelector
 from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource, ShardName, is_label_value
 from sharder.core.placement.strategies.hashing import HashRing
@@ -78,7 +77,7 @@ def _check_ring(ring: _Ring, name: str) -> Iterator[Result]:
     except ConfigError as error:
         yield Result(case=f"{what}: plan", problems=(str(error),))
         return
-    report = plan_dump(dump, dump.newest_renewal(), LabelSelector())
+    report = plan_dump(dump, dump.newest_renewal())
     planned: dict[str, str | None] = {a.object: a.to for a in report.assignments}
     wanted = _planned_of(ring)
     never = f" without {len(expected) - len(wanted)} that are never sharded"

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 
 from sharder.core.api.lease import Lease, parse_time
-from sharder.core.api.meta import LabelSelector, PartialObject, Resource, api_group
+from sharder.core.api.meta import PartialObject, Resource, api_group
 from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ConfigError
 from sharder.core.names import API_GROUP, EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE, GroupResource
@@ -67,7 +67,6 @@ class Dump:
 def plan_dump(
     dump: Dump,
     now: datetime,
-    default_namespaces: LabelSelector,
     *,
     what_if: WhatIf = AS_IT_IS,
     custom: Mapping[str, CustomFunction] = MappingProxyType({}),
@@ -80,7 +79,6 @@ def plan_dump(
     Args:
         dump: The contents of the file.
         now: The time (aware) at which Leases are judged.
-        default_namespaces: Used if the ring has no namespaceSelector.
         what_if: Differences to the ring and its Leases in the file.
         custom: The installed strategies, by name.
 
@@ -89,7 +87,7 @@ def plan_dump(
     """
     ring = what_if.ring(dump.ring)
     leases = what_if.leases(ring, dump.leases, now)
-    namespaces = selected_namespaces(ring, dump.namespaces, default_namespaces)
+    namespaces = selected_namespaces(ring, dump.namespaces)
     if not dump.namespaces:
         present = frozenset(obj.metadata.namespace for _, obj in dump.objects)
         namespaces = present - {EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE}

@@ -41,13 +41,13 @@ def members_of(ring: ControllerRing, leases: Iterable[Lease]) -> Members:
 
 
 def selected_namespaces(
-    ring: ControllerRing, namespaces: Iterable[PartialObject], default: LabelSelector
+    ring: ControllerRing, namespaces: Iterable[PartialObject]
 ) -> frozenset[str]:
-    """Return which of `namespaces` the ring selects; `default` is for a ring without a selector.
+    """Return which of `namespaces` the ring selects, without those of the system.
 
     The namespace of the service is not known here, so the default namespace is assumed.
     """
-    selector = ring.spec.namespace_selector or default
+    selector = ring.spec.namespace_selector or LabelSelector()
     selected = (n.metadata.name for n in namespaces if selector.matches(n.metadata.labels or {}))
     return frozenset(selected) - {EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE}
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from sharder.core.api.meta import Json, LabelSelector
+from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError
 from sharder.core.preview.dump import decode_dump, parse_stream, plan_dump, plural_of
 from sharder.core.preview.plan import PlanReport
@@ -42,8 +42,7 @@ def stream(*documents: Json) -> bytes:
 
 def plan(*documents: Json) -> PlanReport:
     dump = decode_dump(stream(RING, *documents))
-    everything = LabelSelector()
-    return plan_dump(dump, dump.newest_renewal(), everything)
+    return plan_dump(dump, dump.newest_renewal())
 
 
 def planned(*documents: Json) -> dict[str, str | None]:
