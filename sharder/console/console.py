@@ -84,9 +84,7 @@ class Console:
             leading=self.memory.counts is not None,
             not_ready=self.not_ready(),
         )
-        return Rings(
-            replica=replica, rings=tuple(found[:MAX_RINGS]), truncated=len(found) > MAX_RINGS
-        )
+        return Rings(replica=replica, rings=tuple(found[:MAX_RINGS]))
 
     def ring(self, name: RingName) -> Ring | None:
         """Return the present state of a ring, None if there is none of this name."""

@@ -71,7 +71,6 @@ class Memory(Journal):
         if ring != NO_RING:
             event = Event(
                 at=self._clock.now(),
-                kind=transition.kind,
                 text=sentence(transition)[:MAX_TEXT],
                 warning=transition.kind.is_warning,
             )

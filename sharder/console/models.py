@@ -37,7 +37,6 @@ class Event(Model, frozen=True, kw_only=True):
     """An event of a ring."""
 
     at: datetime
-    kind: str
     text: str
     warning: bool
 
@@ -95,7 +94,6 @@ class Rings(Model, frozen=True, kw_only=True):
 
     replica: Replica
     rings: tuple[RingHealth, ...]
-    truncated: bool
 
 
 class Look(Model, frozen=True, kw_only=True):

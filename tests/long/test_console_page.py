@@ -56,7 +56,7 @@ class Told:
     async def look(self, _: str) -> bytes:
         replica = Replica(version="1", namespace="s", leading=True, not_ready=None)
         names = (RingHealth(name="demo", health=self.ring.health),)
-        rings = Rings(replica=replica, rings=names, truncated=False)
+        rings = Rings(replica=replica, rings=names)
         return msgspec.json.encode(Look(now=datetime.now(UTC), rings=rings, ring=self.ring))
 
 
