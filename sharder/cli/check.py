@@ -96,7 +96,7 @@ async def check(client: Client, *, secret: ObjectRef, names: Collection[str]) ->
         configurations=await _read(_all(webhook_configurations(client), RING_LABEL)),
     )
     for ring in _chosen(every, names):
-        findings += await checks.about(ring)
+        findings += [replace(each, ring=ring.name) for each in await checks.about(ring)]
     with suppress(ApiError):  # each ring has said so
         findings += without_ring(checks.leases(), every)
     return report(findings)
@@ -129,23 +129,21 @@ class _RingChecks:
         """Return what is found about a ring."""
         if isinstance(ring, UnreadableRing):
             return [unreadable(ring.name, ring.problem)]
-        own, members, findings = list[Lease](), None, list[Finding]()
+        own, members, unread = list[Lease](), None, list[Finding]()
         try:
             own = [each for each in self.leases() if ring_of(each) == ring.name]
             members = members_of(ring, own)
         except ApiError as error:
-            findings.append(unknown(SHARDS, error, ring=ring.name))
+            unread.append(unknown(SHARDS, error))
         available = 0 if members is None else len(members.available)
         probed = await _read(self._answer(ring))
         behind = await _read(proxied(self.client, ring, own))
         return [
             *about_ring(ring, members, self.now),
-            *findings,
-            *judged(CONFIGURATION, lambda: self._configuration(ring), ring=ring.name),
-            *judged(
-                WEBHOOK, lambda: webhook(ring, *probed(), available=available), ring=ring.name
-            ),
-            *judged(PROXIES, lambda: proxies(ring.name, behind()), ring=ring.name),
+            *unread,
+            *judged(CONFIGURATION, lambda: self._configuration(ring)),
+            *judged(WEBHOOK, lambda: webhook(ring, *probed(), available=available)),
+            *judged(PROXIES, lambda: proxies(behind())),
         ]
 
     def _configuration(self, ring: ControllerRing) -> Finding:

@@ -53,7 +53,7 @@ def about_ring(ring: ControllerRing, members: Members | None, now: datetime) -> 
     bad = {each.check for each in found if each.level is not Level.OK}
     if RING not in bad:
         shards = f"{status.available_shards} of {status.shards} shards"
-        yield ok(RING, f"ready, {shards} available", ring=ring.name)
+        yield ok(RING, f"ready, {shards} available")
     if members is not None and SHARDS not in bad:
         many = counted(len(members.available), "shard")
-        yield ok(SHARDS, f"{many} available, all Leases valid and renewed", ring=ring.name)
+        yield ok(SHARDS, f"{many} available, all Leases valid and renewed")

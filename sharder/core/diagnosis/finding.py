@@ -61,14 +61,12 @@ def _finding(
     message: str,
     advice: str | None = None,
     *,
-    ring: RingName | None = None,
     why: str = "",
     run: Iterable[str] = (),
 ) -> Finding:
     return Finding(
         level=level,
         check=check,
-        ring=ring,
         message=message,
         why=why,
         advice=advice,
@@ -86,18 +84,16 @@ fail = partial(_finding, Level.FAIL)
 """Return a finding that something does not work."""
 
 
-def unknown(check: str, error: ApiError | Unread, *, ring: RingName | None = None) -> Finding:
+def unknown(check: str, error: ApiError | Unread) -> Finding:
     """Return a finding that the check could not be made, because a fact was not read."""
     advice = error.advice if isinstance(error, Unread) else _FORBIDDEN
-    return warn(check, f"not checked: {error}", advice, ring=ring)
+    return warn(check, f"not checked: {error}", advice)
 
 
-def judged(
-    check: str, judge: Callable[[], Finding | Iterable[Finding]], *, ring: RingName | None = None
-) -> list[Finding]:
+def judged(check: str, judge: Callable[[], Finding | Iterable[Finding]]) -> list[Finding]:
     """Return what `judge` finds, or that it could not read a fact."""
     try:
         found = judge()
     except (ApiError, Unread) as error:
-        found = unknown(check, error, ring=ring)
+        found = unknown(check, error)
     return [found] if isinstance(found, Finding) else [*found]

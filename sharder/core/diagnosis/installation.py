@@ -213,17 +213,17 @@ def configuration(
         advice = (
             "the leader applies it within 30s: check that a replica leads, and the condition Ready"
         )
-        return fail(CONFIGURATION, f"there is no {name}", advice, ring=ring.name)
+        return fail(CONFIGURATION, f"there is no {name}", advice)
     bundles = [each.client_config.ca_bundle for each in found.webhooks or ()]
     if not bundles or not all(bundles):
         advice = "set webhook.config.clientConfig.caBundle, or let cert-manager inject it"
-        return warn(CONFIGURATION, f"{name} has no caBundle", advice, ring=ring.name)
+        return warn(CONFIGURATION, f"{name} has no caBundle", advice)
     if all(map(trusts, bundles)):
         message = f"{name} trusts the serving certificate"
-        return ok(CONFIGURATION, message, ring=ring.name)
+        return ok(CONFIGURATION, message)
     message = f"the caBundle of {name} lacks the authority of the serving certificate"
     advice = "the leader corrects it within 30s: check whether another client writes it"
-    return fail(CONFIGURATION, message, advice, ring=ring.name)
+    return fail(CONFIGURATION, message, advice)
 
 
 def webhook(ring: ControllerRing, request: str, obj: PartialObject, *, available: int) -> Finding:
@@ -242,15 +242,15 @@ def webhook(ring: ControllerRing, request: str, obj: PartialObject, *, available
             f"{CONFIGURATION} and certificates; the API server must reach port 9443 of the pods"
         )
         message = f"the API server got no answer from the webhook for {request}"
-        return fail(WEBHOOK, message, advice, ring=ring.name)
+        return fail(WEBHOOK, message, advice)
     if owner:
         message = f"the webhook answered {request}: the owner is {owner}"
-        return ok(WEBHOOK, message, ring=ring.name)
+        return ok(WEBHOOK, message)
     message = f"the webhook answered {request}, but assigned no owner"
     if not available:
-        return ok(WEBHOOK, f"{message}, because no shard is available", ring=ring.name)
+        return ok(WEBHOOK, f"{message}, because no shard is available")
     advice = (
         f"see whether shards have room: sharder shards {ring.name}; in the first seconds after "
         "its start the webhook leaves objects to the leader"
     )
-    return warn(WEBHOOK, message, advice, ring=ring.name)
+    return warn(WEBHOOK, message, advice)

@@ -62,39 +62,39 @@ def proxy_pod(pod: Pod, ring: RingName) -> ProxyPod | None:
     return None
 
 
-def proxies(ring: RingName, found: Proxied) -> Iterator[Finding]:
+def proxies(found: Proxied) -> Iterator[Finding]:
     """Yield whether the proxied controllers of a ring, if there are any, can be its shards."""
     if found.pods:
-        faults = [*_of_pods(ring, found.pods), *_of_rights(ring, found), *_of_watches(ring, found)]
-        yield from faults or [ok(PROXIES, f"{counted(len(found.pods), 'pod')} ready", ring=ring)]
+        faults = [*_of_pods(found.pods), *_of_rights(found), *_of_watches(found)]
+        yield from faults or [ok(PROXIES, f"{counted(len(found.pods), 'pod')} ready")]
 
 
-def _of_pods(ring: RingName, pods: Sequence[ProxyPod]) -> Iterator[Finding]:
+def _of_pods(pods: Sequence[ProxyPod]) -> Iterator[Finding]:
     if plain := [pod for pod in pods if not pod.is_sidecar]:
         advice = "use what sharder inject prints, on Kubernetes 1.29 or later"
-        yield fail(PROXIES, f"no native sidecar in {_named(plain)}", advice, ring=ring)
+        yield fail(PROXIES, f"no native sidecar in {_named(plain)}", advice)
     elif late := [pod for pod in pods if not pod.is_ready]:
-        yield warn(PROXIES, f"not ready: {_named(late)}", ring=ring, run=_logs(late))
+        yield warn(PROXIES, f"not ready: {_named(late)}", run=_logs(late))
     if short := [pod for pod in pods if pod.grace_seconds <= HANDOVER_SECONDS]:
         advice = f"add {HANDOVER_SECONDS} to what the controller needs"
         message = f"terminationGracePeriodSeconds is too short in {_named(short)}"
-        yield warn(PROXIES, message, advice, ring=ring)
+        yield warn(PROXIES, message, advice)
 
 
-def _of_rights(ring: RingName, found: Proxied) -> Iterator[Finding]:
+def _of_rights(found: Proxied) -> Iterator[Finding]:
     for account, rules in found.lacking.items():
-        yield fail(PROXIES, f"ServiceAccount {account}: {rules}", ring=ring)
+        yield fail(PROXIES, f"ServiceAccount {account}: {rules}")
 
 
-def _of_watches(ring: RingName, found: Proxied) -> Iterator[Finding]:
+def _of_watches(found: Proxied) -> Iterator[Finding]:
     if found.tied:
         why = "they control objects of the ring, or are controlled by them"
         advice = "add them to the ring, or let the controller not handle them"
         message = f"the controller also watches {named(found.tied)}"
-        yield fail(PROXIES, message, advice, ring=ring, why=why)
+        yield fail(PROXIES, message, advice, why=why)
     if others := [each for each in found.outside if each not in found.tied]:
         message = f"every shard handles what its controller also watches: {named(others)}"
-        yield ok(PROXIES, message, ring=ring)
+        yield ok(PROXIES, message)
 
 
 def _named(pods: Sequence[ProxyPod]) -> str:

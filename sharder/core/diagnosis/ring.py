@@ -102,7 +102,6 @@ def unreadable(ring: RingName, problem: str) -> Finding:
         RING,
         "this release cannot decode the ring",
         "correct the ring, or upgrade the sharder if the ring is of a later version",
-        ring=ring,
         why=problem,
         run=(f"kubectl get controllerring {quote(ring)} -o yaml",),
     )
@@ -116,7 +115,7 @@ def findings_of(facts: RingFacts, now: datetime) -> tuple[Finding, ...]:
         findings += _waiting(facts, now)
     findings += [*_draining(facts, now), *_at_rest(facts)]
     if facts.members is not None:
-        findings += by_leases(ring.name, facts.members, now)
+        findings += by_leases(facts.members, now)
     return tuple(sorted(findings, key=lambda each: _LEVELS.index(each.level)))
 
 
@@ -125,9 +124,9 @@ def unseen(ring: ControllerRing) -> Iterator[Finding]:
     advice = "check that a replica leads; this takes a moment after an edit"
     if condition_of(ring.status, READY) is None:
         message = "the ring has no status: no leader has seen it"
-        yield fail(RING, message, advice, ring=ring.name)
+        yield fail(RING, message, advice)
     elif ring.status.observed_generation < ring.metadata.generation:
-        yield warn(RING, "no leader has seen the last edit", advice, ring=ring.name)
+        yield warn(RING, "no leader has seen the last edit", advice)
 
 
 def _by_conditions(ring: ControllerRing) -> Iterator[Finding]:
@@ -138,7 +137,6 @@ def _by_conditions(ring: ControllerRing) -> Iterator[Finding]:
         yield Finding(
             level=fault.level,
             check=RING,
-            ring=ring.name,
             message=fault.message,
             why=found.message or found.reason,
             advice=fault.advice,
@@ -147,7 +145,7 @@ def _by_conditions(ring: ControllerRing) -> Iterator[Finding]:
     if (apart := _uncovered(ring, APART)) is not None:
         message = "controlled objects are not on the shards of their parents"
         run = (f"sharder objects {quote(ring.name)} --apart",)
-        yield warn(RING, message, ring=ring.name, why=apart.message, run=run)
+        yield warn(RING, message, why=apart.message, run=run)
 
 
 def _uncovered(ring: ControllerRing, reason: str) -> Condition | None:
@@ -163,7 +161,7 @@ def _without_shards(facts: RingFacts) -> Iterator[Finding]:
         why = f"{counted(objects, 'object')} wait for one" if objects else ""
         run = (f"sharder shards {quote(ring)}", leases_command(ring))
         advice = "start shards; if they run"
-        yield fail(SHARDS, "no shard is available", advice, ring=ring, why=why, run=run)
+        yield fail(SHARDS, "no shard is available", advice, why=why, run=run)
 
 
 def _waiting(facts: RingFacts, now: datetime) -> Iterator[Finding]:
@@ -173,7 +171,7 @@ def _waiting(facts: RingFacts, now: datetime) -> Iterator[Finding]:
         since = max(filter(None, times), default=None)
         if since is None or now - since >= WAITING:
             message, run = "objects wait for an owner", (f"sharder plan {quote(ring)}",)
-            yield warn(RING, message, ring=ring, why=covered.message, run=run)
+            yield warn(RING, message, why=covered.message, run=run)
 
 
 def _draining(facts: RingFacts, now: datetime) -> Iterator[Finding]:
@@ -190,7 +188,6 @@ def _draining(facts: RingFacts, now: datetime) -> Iterator[Finding]:
     yield warn(
         RING,
         f"{counted(facts.draining or 0, 'drain')} not acknowledged{by}",
-        ring=facts.ring.name,
         why=f"the oldest since {since:%H:%M:%S} UTC; the shard might still be working",
         run=(f"sharder objects {quote(facts.ring.name)} --draining", *logs),
     )
@@ -202,16 +199,16 @@ def _at_rest(facts: RingFacts) -> Iterator[Finding]:
     if facts.ring.spec.movement.paused:
         run = (f"sharder plan {quote(ring)} --resume", f"sharder resume {quote(ring)}")
         why = "only objects whose shard is gone move"
-        yield warn(RING, "movement is paused", ring=ring, why=why, run=run)
+        yield warn(RING, "movement is paused", why=why, run=run)
     if facts.selects_nothing:
         advice = "label a namespace as spec.namespaceSelector says"
         get = f"kubectl get controllerring {quote(ring)} -o jsonpath='{{.spec.namespaceSelector}}'"
-        yield warn(RING, "the ring selects no namespace", advice, ring=ring, run=(get,))
+        yield warn(RING, "the ring selects no namespace", advice, run=(get,))
     elif facts.objects == 0:
         why = "new ones get an owner when they are created, and are counted within 30s"
-        yield ok(RING, NONE_COUNTED, ring=ring, why=why, run=(f"sharder plan {quote(ring)}",))
+        yield ok(RING, NONE_COUNTED, why=why, run=(f"sharder plan {quote(ring)}",))
     if uncontrolled:
         many = counted(uncontrolled, "object")
         message = f"{many} of controlled resources without a controller: no shard owns them"
         advice = "if they were restored from a backup, let their parents adopt them"
-        yield ok(RING, message, advice, ring=ring)
+        yield ok(RING, message, advice)

@@ -74,26 +74,26 @@ def by_phase(ring: RingName, shards: Sequence[ShardFacts]) -> Iterator[Finding]:
         wait = f"{counted(objects, 'object')} wait{'s' if objects == 1 else ''}"
         message = f"{_are(lost)} lost: {wait} for another shard"
         why = "stopped renewing, and the sharder took the Lease"
-        yield fail(SHARDS, message, ring=ring, why=why, run=_events(lost))
+        yield fail(SHARDS, message, why=why, run=_events(lost))
     late = [shard for shard in shards if shard.phase is ShardPhase.LATE]
     if late:
         since = min(filter(None, (shard.silent_since for shard in late)), default=None)
         last = "in time" if since is None else f"since {since:%H:%M:%S} UTC"
         why = f"has not renewed the Lease {last}; the objects stay for two Lease durations"
         advice = "check that it runs, has CPU, and reaches the API server"
-        yield warn(SHARDS, f"{_are(late)} late", advice, ring=ring, why=why, run=_events(late))
+        yield warn(SHARDS, f"{_are(late)} late", advice, why=why, run=_events(late))
     missing = [shard for shard in shards if shard.phase is ShardPhase.MISSING]
     if missing:
         why = "holds no Lease, but might be working: the objects stay until it has surely stopped"
         run = (leases_command(ring),)
-        yield warn(SHARDS, f"{_are(missing)} missing", ring=ring, why=why, run=run)
+        yield warn(SHARDS, f"{_are(missing)} missing", why=why, run=run)
     for shard in shards:
         if shard.phase.owns and (shard.evacuating or shard.cordoned):
             run = (f"sharder uncordon {quote(ring)} {quote(shard.name)}",)
-            yield ok(SHARDS, _steered(shard), ring=ring, run=run)
+            yield ok(SHARDS, _steered(shard), run=run)
 
 
-def by_leases(ring: RingName, members: Members, now: datetime) -> Iterator[Finding]:
+def by_leases(members: Members, now: datetime) -> Iterator[Finding]:
     """Yield which Leases are invalid or renewed in the future, and which shards cannot work."""
     leases, problems = leases_of(members), members.validity.problems
     if problems:
@@ -102,7 +102,6 @@ def by_leases(ring: RingName, members: Members, now: datetime) -> Iterator[Findi
             SHARDS,
             counted(len(problems), "invalid Lease"),
             "correct the shard that holds it, or delete the Lease",
-            ring=ring,
             why=f"{ref}: {why}",
             run=(f"kubectl get lease -n {quote(ref.namespace)} {quote(ref.name)} -o yaml",),
         )
@@ -110,14 +109,14 @@ def by_leases(ring: RingName, members: Members, now: datetime) -> Iterator[Findi
         if problem := shard_of(lease).problem:
             advice = "remove the cause: the shard then recovers by itself"
             if is_held(lease):  # Nobody works on its objects.
-                yield fail(SHARDS, f"{name} keeps its objects but {problem}", advice, ring=ring)
+                yield fail(SHARDS, f"{name} keeps its objects but {problem}", advice)
             else:
-                yield warn(SHARDS, f"{name} left: {problem}", advice, ring=ring)
+                yield warn(SHARDS, f"{name} left: {problem}", advice)
     ahead = {name: age for name, lease in leases.items() if (age := _ahead(lease, now)) > MAX_SKEW}
     if ahead:
         seconds = max(ahead.values()).total_seconds()
         message = f"{named(sorted(ahead))} renewed the Lease {seconds:.0f}s in the future"
-        yield warn(SHARDS, message, "correct the clock of the node", ring=ring)
+        yield warn(SHARDS, message, "correct the clock of the node")
 
 
 def without_ring(

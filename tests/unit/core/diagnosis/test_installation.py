@@ -173,7 +173,7 @@ def test_the_owner_of_the_answer_says_whether_the_webhook_was_called(
 
     found = webhook(ring(), "a create", answer, available=available)
 
-    assert (found.level, found.ring) == (level, "demo")
+    assert found.level is level
 
 
 def configured(*bundles: str) -> WebhookConfiguration:

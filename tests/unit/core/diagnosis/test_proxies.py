@@ -28,12 +28,12 @@ def found(given: Pod, **more: object) -> list[tuple[Level, str]]:
     """Return levels and lines of the findings about a pod."""
     at = proxy_pod(given, RING)
     assert at is not None
-    return [(each.level, each.said) for each in proxies(RING, Proxied(pods=[at], **more))]  # type: ignore[arg-type]
+    return [(each.level, each.said) for each in proxies(Proxied(pods=[at], **more))]  # type: ignore[arg-type]
 
 
 def test_what_inject_prints_is_in_order() -> None:
     assert found(pod()) == [(Level.OK, "1 pod ready")]
-    assert list(proxies(RING, Proxied())) == []
+    assert list(proxies(Proxied())) == []
 
 
 def test_pods_without_a_proxy_of_the_ring_are_not_judged() -> None:
