@@ -101,8 +101,9 @@ def plan(report: PlanReport, *, verbose: bool = False) -> None:
     }
     write(table(report.shards, columns), "")
     moving = [each for each in report.assignments if each.action not in _STAYS]
+    moving.sort(key=attrgetter("controlled"))
     if moving:
-        write(_listed(moving) if verbose else _counted(moving))
+        write(table(moving, _MOVES) if verbose else _counted(moving))
     reasons = Counter(report.reasons.values()).most_common(_SHOWN_REASONS)
     write(*(f"{count} unowned: {reason}" for reason, count in reasons))
     write(*(f"the API server would reject the ring: {refusal}" for refusal in report.refusals))
@@ -119,18 +120,12 @@ def _counted(moving: Iterable[Assignment]) -> str:
     """Return how many objects move from each shard to each, most main objects first."""
     moves = defaultdict[tuple[ShardName | None, ShardName | None], Number](Number)
     steps = dict[tuple[ShardName | None, ShardName | None], Action]()
-    for each in sorted(moving, key=lambda each: each.controlled):
+    for each in moving:
         moves[each.origin, each.to].add(_role(each))
         steps.setdefault((each.origin, each.to), each.action)
     most = sorted(moves, key=lambda it: (-moves[it].objects, -moves[it].children, str(it)))
     rows = [(*it, moves[it], steps[it]) for it in most]
     return aligned([("FROM", "TO", "OBJECTS", "STEP"), *rows])
-
-
-def _listed(moving: Iterable[Assignment]) -> str:
-    """Return the moves of all objects, controlled ones last."""
-    ordered = sorted(moving, key=lambda each: each.controlled)
-    return table(ordered, _MOVES)
 
 
 def _sentence(report: PlanReport) -> str:

@@ -1,14 +1,14 @@
 """`sharder dump`: write the input of a ring's plan, for `sharder plan --file`."""
 
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from sharder.cli.cluster import Cluster
-from sharder.cli.cluster_view import View, objects_of, view_of
+from sharder.cli.cluster_view import objects_of, view_of
 from sharder.core import names
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
@@ -31,23 +31,23 @@ async def write_dump(cluster: Cluster, *, name: str) -> None:
         ConfigError: there is no such ring.
         ApiError: the ring's objects cannot be read.
     """
-    async for document in _documents(cluster, await view_of(cluster, name)):
-        sys.stdout.buffer.write(msgspec.json.encode(document) + b"\n")
-
-
-async def _documents(cluster: Cluster, view: View) -> AsyncIterator[Json]:
+    view = await view_of(cluster, name)
     snapshot = view.snapshot
     kept = _READ | {next_annotation(snapshot.name)}
     named = ObjectMeta(name=snapshot.name, generation=snapshot.ring.metadata.generation)
-    yield _stored(RINGS, replace(snapshot.ring, metadata=named))
+    _print(_stored(RINGS, replace(snapshot.ring, metadata=named)))
     for lease in view.leases:
-        yield _stored(LEASES, lease)
+        _print(_stored(LEASES, lease))
     async for namespace in cluster.namespaces.stream():
-        yield _object(namespace, frozenset())
+        _print(_object(namespace, frozenset()))
     for resource in snapshot.roles:
-        yield _kind(await cluster.objects.find(resource))
+        _print(_kind(await cluster.objects.find(resource)))
     async for _, obj in objects_of(cluster, snapshot):
-        yield _object(obj, kept)
+        _print(_object(obj, kept))
+
+
+def _print(document: Json) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(document) + b"\n")
 
 
 def _stored(of: Resource, obj: ControllerRing | Lease) -> Json:
