@@ -6,7 +6,6 @@ Only valid Leases make shards, so the number of entries is bounded.
 import heapq
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -16,7 +15,6 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, RingStatus, ShardStatus
 from sharder.core.errors import ApiError, NotFound
 from sharder.core.fence import Proof, UnknownFence
-from sharder.core.leases.register import Membership
 from sharder.core.leases.shard import OBJECTS, Shard
 from sharder.core.names import API_GROUP, API_VERSION, ObjectRef, RingName
 from sharder.core.ring.snapshot import RingSnapshot
@@ -54,14 +52,6 @@ PROVE_SECONDS: Final = 60.0
 time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sent:
-    """The status that was last written."""
-
-    uid: str
-    status: RingStatus
-
-
 class StatusReports:
     """The status of each ring, as last written by this process."""
 
@@ -81,7 +71,8 @@ class StatusReports:
         self._movement = movement
         self._fault_of = fault_of
         self._clock = ports.clock
-        self._sent: dict[RingName, _Sent] = {}
+        self._sent: dict[RingName, tuple[str, RingStatus]] = {}
+        """The ring's uid, and the status that was last written."""
         self._paces: dict[RingName, StatusThrottle] = {}
         self._proofs: dict[RingName, tuple[Proof, float]] = {}
         """The last proof of each ring's fence, and when the next one is due."""
@@ -98,7 +89,9 @@ class StatusReports:
         if snapshot is None:
             return None
         pace, at = self._paces.setdefault(name, StatusThrottle()), self._clock.monotonic()
-        before = self._before(snapshot.ring)
+        uid, before = self._sent.get(name, ("", snapshot.ring.status))
+        if uid != snapshot.ring.metadata.uid:
+            before = snapshot.ring.status
         after = self._after(snapshot, before, pace, at)
         waits = [pace.settles_in(at), self._proofs[name][1] - at]
         if after != before:
@@ -127,10 +120,6 @@ class StatusReports:
             proof = UnknownFence(str(error))
         self._proofs[ring] = proof, now + PROVE_SECONDS
 
-    def _before(self, ring: ControllerRing) -> RingStatus:
-        sent = self._sent.get(ring.name)
-        return sent.status if sent is not None and sent.uid == ring.metadata.uid else ring.status
-
     def _after(
         self, snapshot: RingSnapshot, before: RingStatus, pace: StatusThrottle, at: float
     ) -> RingStatus:
@@ -155,17 +144,40 @@ class StatusReports:
         return with_counts(
             after,
             stats,
-            shards=shard_statuses(
-                snapshot,
-                stats,
-                self._cache.membership,
-                now=now,
-                monotonic=at,
-                most=MAX_SHARDS + 1,  # one more shows that there are more
-            ),
+            shards=self._shards(snapshot, stats, now, at),
             resync=self._movement.resync.reports.get(snapshot.name),
             now=now,
         )
+
+    def _shards(
+        self, snapshot: RingSnapshot, stats: ObjectStats, now: datetime, at: float
+    ) -> list[ShardStatus]:
+        """Return the status of those shards that have the most objects, sorted by name.
+
+        Each status takes about 50 µs.
+        """
+
+        def fullest_first(entry: tuple[ObjectRef, Shard]) -> tuple[int, str]:
+            return -stats.by_shard.get(entry[1].name, 0), entry[1].name
+
+        most = MAX_SHARDS + 1  # one more shows that there are more
+        fullest = heapq.nsmallest(most, shards_of(snapshot), key=fullest_first)
+        return [
+            ShardStatus(
+                name=shard.name,
+                state=observed.state(now, at),
+                objects=(objects := stats.by_shard.get(shard.name, 0)),
+                load={OBJECTS: str(objects)},
+                capacity=_capacity(snapshot, shard),
+                zone=shard.zone,
+                pool=shard.pool,
+                cordoned=shard.cordoned,
+                evacuating=shard.evacuating,
+            )
+            for ref, shard in sorted(fullest, key=lambda entry: entry[1].name)
+            # None: its Lease was deleted after the snapshot was built.
+            if (observed := self._cache.membership.observed(ref)) is not None
+        ]
 
     def _conditions(
         self, snapshot: RingSnapshot, before: RingStatus, stats: ObjectStats | None, now: datetime
@@ -198,7 +210,7 @@ class StatusReports:
             await self._ports.ring_status.patch(ObjectRef("", ring.name), encode_status(after))
         except NotFound:
             return
-        self._sent[ring.name] = _Sent(uid=ring.metadata.uid, status=after)
+        self._sent[ring.name] = ring.metadata.uid, after
         fault = self._fault_of(ring.name)
         known = condition_of(before, READY)
         if fault is not None and (known is None or known.message != fault.message):
@@ -220,46 +232,6 @@ def about(ring: ControllerRing) -> PartialObject:
 
 MAX_RESOURCES: Final = 8
 """Limit on the resources of one shard's capacity in the status: shards can declare any number."""
-
-
-def shard_statuses(
-    snapshot: RingSnapshot,
-    stats: ObjectStats,
-    membership: Membership,
-    *,
-    now: datetime,
-    monotonic: float,
-    most: int,
-) -> list[ShardStatus]:
-    """Return the status of at most `most` shards, those with the most objects, sorted by name.
-
-    Each status takes about 50 µs.  `now` and `monotonic` are the times at which states are judged.
-    """
-
-    def fullest_first(entry: tuple[ObjectRef, Shard]) -> tuple[int, str]:
-        return -stats.by_shard.get(entry[1].name, 0), entry[1].name
-
-    found = []
-    fullest = heapq.nsmallest(most, shards_of(snapshot), key=fullest_first)
-    for ref, shard in sorted(fullest, key=lambda entry: entry[1].name):
-        observed = membership.observed(ref)
-        if observed is None:
-            continue  # Its Lease was deleted after the snapshot was built.
-        objects = stats.by_shard.get(shard.name, 0)
-        found.append(
-            ShardStatus(
-                name=shard.name,
-                state=observed.state(now, monotonic),
-                objects=objects,
-                load={OBJECTS: str(objects)},
-                capacity=_capacity(snapshot, shard),
-                zone=shard.zone,
-                pool=shard.pool,
-                cordoned=shard.cordoned,
-                evacuating=shard.evacuating,
-            )
-        )
-    return found
 
 
 def shards_of(snapshot: RingSnapshot) -> Iterator[tuple[ObjectRef, Shard]]:
