@@ -124,21 +124,12 @@ def is_older(version: str, than: str) -> bool:
 
     The versions of one resource are numbers that grow (KEP-5504).
     """
-    return _is_number(version) and _is_number(than) and _order(version) < _order(than)
+    return 0 < number_of(version) < number_of(than)
 
 
 def number_of(version: str) -> int:
     """Return a version as a number, 0 if there is none or an aggregated API uses text."""
-    return int(version) if version.isdecimal() else 0
-
-
-def _is_number(version: str) -> bool:
-    return version.isascii() and version.isdecimal()
-
-
-def _order(version: str) -> tuple[int, str]:
-    digits = version.lstrip("0")
-    return len(digits), digits
+    return int(version) if version.isascii() and version.isdecimal() else 0
 
 
 def resource_path(path: str) -> tuple[str, str, list[str]] | None:
