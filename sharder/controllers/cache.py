@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from sharder.controllers.cache_events import (
     LEASES,
@@ -28,11 +28,10 @@ from sharder.controllers.ring_store import NamespaceSelection, RingStore
 from sharder.controllers.scope import splits
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import LabelSelector, PartialObject
-from sharder.core.api.ring import ControllerRing, StrategyName
+from sharder.core.api.ring import ControllerRing
 from sharder.core.leases.membership import Members
 from sharder.core.leases.register import Membership
 from sharder.core.names import ObjectRef, RingName, ShardName
-from sharder.core.placement.strategies.hashing import HashRing
 from sharder.core.placement.strategy import CustomFunction
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
@@ -40,9 +39,6 @@ from sharder.ports import Changed, Listed, Objects, Removed, Watchable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import V, follow
-
-MANY: Final = 128
-"""From this number of shards on, they are hashed before the ring's snapshot is built."""
 
 WATCHES = ("controllerrings", LEASES, "namespaces")
 """The watches of every replica."""
@@ -205,15 +201,11 @@ class ClusterCache:
     async def _store_namespace(self, event: Event[PartialObject]) -> None:
         self._throttle.add(self.namespaces.store(event))
 
-    async def _rebuild(self, name: RingName) -> None:
-        """Replace a ring's snapshot, or remove that of a deleted ring; notify the subscribers.
-
-        From the last pause on, everything that is known is included.
-        """
-        hashed = await self._hash(name)
+    def _rebuild(self, name: RingName) -> None:
+        """Replace a ring's snapshot, or remove that of a deleted ring; notify the subscribers."""
         ring, before, after = self.ring_store.rings.get(name), self._snapshots.get(name), None
         if ring is not None:
-            after = self._snapshots[name] = self._build(ring, before, hashed)
+            after = self._snapshots[name] = self._build(ring, before)
         else:
             self.namespaces.forget(name)
             self._snapshots.pop(name, None)
@@ -234,30 +226,12 @@ class ClusterCache:
         # Problems also change because of other Leases, or of the ring.
         self._notify_leases({ref for ref, _ in was.items() ^ is_.items()})
 
-    async def _hash(self, name: RingName) -> HashRing | None:
-        """Hash the shards of a ring in pieces if there are many; other tasks can run in between.
-
-        Otherwise the rebuild would hash all of them at once.
-        """
-        ring, before = self.ring_store.rings.get(name), self._snapshots.get(name)
-        if ring is None or ring.spec.placement.strategy is not StrategyName.CONSISTENT_HASH:
-            return None
-        names = self._members(ring).available
-        known = before.members.available if before is not None else set()
-        for hashed in HashRing.in_pieces(names) if len(names) >= MANY and names != known else ():
-            if hashed is not None:
-                return hashed
-            await asyncio.sleep(0)
-        return None
-
     def _members(self, ring: ControllerRing) -> Members:
         return self.membership.members(
             ring.name, self._clock.monotonic(), namespaces=ring.spec.shard_namespaces
         )
 
-    def _build(
-        self, ring: ControllerRing, before: RingSnapshot | None, hashed: HashRing | None
-    ) -> RingSnapshot:
+    def _build(self, ring: ControllerRing, before: RingSnapshot | None) -> RingSnapshot:
         """Return the ring's current snapshot: `before` itself if nothing has changed."""
         namespaces = self.namespaces.of(ring.name, ring.spec.namespace_selector or self._default)
         members, served = self._members(ring), self.ring_store.served
@@ -275,7 +249,6 @@ class ClusterCache:
                 served=served.values(),
                 custom=self._custom,
                 previous=before,
-                hashed=hashed,
             )
         resources = len(snapshot.roles)
         is_split = splits(ring, namespaces, self.namespaces.known, resources=resources)

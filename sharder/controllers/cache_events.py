@@ -20,7 +20,7 @@ in which this process did not see the Leases, does not count as time without a r
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf
 from typing import Final
@@ -45,7 +45,7 @@ class RebuildThrottle:
 
     def __init__(
         self,
-        rebuild: Callable[[RingName], Awaitable[None]],
+        rebuild: Callable[[RingName], None],
         clock: Clock,
     ) -> None:
         """`rebuild` rebuilds a ring."""
@@ -102,7 +102,7 @@ class RebuildThrottle:
                 self._woken.clear()
                 await self._woken.wait()
                 continue
-            await self._rebuild(ring)
+            self._rebuild(ring)
             # Remove it only now: a ring that failed to rebuild must stay pending.
             del self._due[ring]
             took = self._clock.monotonic() - began

@@ -9,7 +9,7 @@ from sharder.core.names import ShardName
 from sharder.core.placement.strategies.hashing import HashRing
 from tests.property.strategies import keys, ring_members
 
-ONE, ELEVEN = ShardName("op-1"), ShardName("op-11")
+ONE, ELEVEN, OTHER = (ShardName(name) for name in ("op-1", "op-11", "other"))
 SHARED = "op-110"
 """A key that hashes to a token of both."""
 
@@ -27,7 +27,13 @@ def plain_owner(members: Iterable[ShardName], key: str) -> ShardName | None:
     return max((m for m, distance in distances.items() if distance == nearest), default=None)
 
 
-@given(ring_members, keys)
-@example([ONE, ELEVEN], SHARED)
-def test_the_owner_is_the_one_of_the_definition(members: list[ShardName], key: str) -> None:
-    assert HashRing(members).owner(key) == plain_owner(members, key)
+@given(ring_members, ring_members, keys)
+@example([ELEVEN], [ONE, ELEVEN], SHARED)
+@example([ONE, ELEVEN, OTHER], [ONE, OTHER], SHARED)
+def test_the_owner_is_the_one_of_the_definition_whatever_ring_was_there_before(
+    before: list[ShardName], members: list[ShardName], key: str
+) -> None:
+    ring, changed = HashRing(members), HashRing(members, HashRing(before))
+
+    assert ring.owner(key) == plain_owner(members, key)
+    assert (changed.tokens, changed.owners) == (ring.tokens, ring.owners)

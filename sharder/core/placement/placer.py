@@ -23,7 +23,6 @@ from sharder.core.placement.strategies.custom import Custom
 from sharder.core.placement.strategies.hashing import (
     BoundedLoad,
     ConsistentHash,
-    HashRing,
     Rendezvous,
 )
 from sharder.core.placement.strategies.least_loaded import LeastLoaded
@@ -42,19 +41,11 @@ STRATEGIES: Final[Mapping[StrategyName, type[Strategy]]] = {
 FOLLOWING: Final = tuple(name for name, strategy in STRATEGIES.items() if not strategy.sticks)
 
 
-def built(
-    layout: Layout, before: Strategy | None = None, hashed: HashRing | None = None
-) -> Strategy:
-    """Return the strategy for a layout.
-
-    `before` is the strategy of the previous layout, and `hashed` is a ring that was built in
-    pieces; both are used if they have the same shards.
-    """
-    name = layout.spec.strategy
-    if name is StrategyName.CONSISTENT_HASH:
-        known = before.ring if isinstance(before, ConsistentHash) else None
-        return ConsistentHash(layout, hashed or known)
-    return STRATEGIES[name](layout)
+def built(layout: Layout, before: Strategy | None = None) -> Strategy:
+    """Return the strategy for a layout; `before` is the strategy of the previous layout."""
+    if layout.spec.strategy is StrategyName.CONSISTENT_HASH:
+        return ConsistentHash(layout, before.ring if isinstance(before, ConsistentHash) else None)
+    return STRATEGIES[layout.spec.strategy](layout)
 
 
 MAX_NAMED = 3

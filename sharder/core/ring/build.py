@@ -31,7 +31,6 @@ from sharder.core.names import (
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Reader
 from sharder.core.placement.placer import Placer, built
-from sharder.core.placement.strategies.hashing import HashRing
 from sharder.core.placement.strategy import CustomFunction, Layout
 from sharder.core.ring.snapshot import MainKind, RingSnapshot, Role
 
@@ -44,13 +43,11 @@ def build(
     served: Iterable[Resource] = (),
     custom: Mapping[str, CustomFunction] = MappingProxyType({}),
     previous: RingSnapshot | None = None,
-    hashed: HashRing | None = None,
 ) -> RingSnapshot:
     """Return the ring's snapshot, which reuses the parts of `previous` that are still valid.
 
     Of `served`, only main resources of the ring matter.  A main resource that is missing there is
-    hashed by object, and treated as namespaced.  `custom` are the installed strategies, and
-    `hashed` is a ring of tokens that was built in pieces.
+    hashed by object, and treated as namespaced.  `custom` are the installed strategies.
     """
     layout = Layout(
         spec=ring.spec.placement,
@@ -63,7 +60,7 @@ def build(
     known = None if previous is None else previous.placer
     is_same = known is not None and known.decides_like(layout)
     strategy = None if known is None else known.strategy
-    placer = Placer(layout, strategy if is_same else built(layout, strategy, hashed))
+    placer = Placer(layout, strategy if is_same else built(layout, strategy))
     snapshot = RingSnapshot(
         ring=ring,
         resources=resources,

@@ -14,8 +14,9 @@ ranking that mixes well.
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, compress, islice
 from math import ceil
 from typing import ClassVar, Final, TypeAlias
 
@@ -31,13 +32,6 @@ from sharder.core.placement.strategy import Choice, Layout, Strategy
 TOKENS_PER_MEMBER = 100
 """The number of tokens of one shard on the ring, as in the reference."""
 
-PIECE: Final = 64
-"""Members that are hashed before other tasks can run: 2 to 5 ms."""
-
-
-_SPACE: Final = 2**64
-"""The number of possible tokens: all numbers of 64 bits."""
-
 _Tokens: TypeAlias = "array[int]"
 """Tokens in order.  An array is faster to copy and to free than a list of 100,000 numbers."""
 
@@ -45,70 +39,66 @@ _Tokens: TypeAlias = "array[int]"
 class HashRing:
     """An immutable ring: 64-bit tokens in order, each with its shard."""
 
-    __slots__ = ("_owners", "_tokens", "members")
+    __slots__ = ("members", "owners", "tokens")
 
-    def __init__(self, members: Iterable[ShardName]) -> None:
+    def __init__(self, members: Iterable[ShardName], known: "HashRing | None" = None) -> None:
         """Build the ring of `members`; their order and repetitions do not matter.
+
+        Members of the `known` ring keep their tokens: to hash a thousand takes some 100 ms.
 
         Name and index are hashed without a separator, so `op-1` and `op-11` share tokens.  In the
         reference, the owner of such a token depends on the order of its list.  Here it is the last
         member in byte order.
         """
         self.members = tuple(sorted(set(members)))
-        self._tokens: _Tokens = array("Q")
-        self._owners: list[ShardName] = []
+        self.tokens: _Tokens = array("Q")
+        self.owners: list[ShardName] = []
         """The shard of each token."""
-        for _ in self._hash():
-            pass
+        if known is not None:
+            stays = [*map(set(self.members).__contains__, known.owners)]
+            self.tokens.extend(compress(known.tokens, stays))
+            self.owners.extend(compress(known.owners, stays))
+        added, complete = dict[int, ShardName](), Counter(self.owners)
+        for member in self.members:
+            # One that shared a token with a shard that left gets it back.
+            if complete[member] < TOKENS_PER_MEMBER:
+                added |= dict.fromkeys(_tokens_of(member), member)
+        self._add(added)
 
-    def _hash(self) -> Iterator[None]:
-        """Place the members, in pieces; it takes some 100 ms for a thousand of them."""
-        owner_of: dict[int, ShardName] = {}
-        pieces = list[list[int]]()
-        for begin in range(0, len(self.members), PIECE):
-            piece = list[int]()
-            for member in self.members[begin : begin + PIECE]:
-                tokens = _tokens_of(member)
-                owner_of.update(dict.fromkeys(tokens, member))
-                piece += tokens
-            pieces.append(sorted(piece))
-            yield
-        span = _SPACE // max(1, len(pieces)) + 1
-        for begin in range(0, _SPACE, span):
-            of_each = (p[bisect_left(p, begin) : bisect_left(p, begin + span)] for p in pieces)
-            tokens = sorted(chain.from_iterable(of_each))  # fast, because it merges sorted runs
-            once = dict.fromkeys(tokens)
-            self._tokens += array("Q", once)
-            self._owners += [owner_of[token] for token in once]
-            yield
-
-    @classmethod
-    def in_pieces(cls, members: Iterable[ShardName]) -> "Iterator[HashRing | None]":
-        """Yield None between pieces of work, and at the end the ring of `members`."""
-        ring = cls(())
-        ring.members = tuple(sorted(set(members)))
-        yield from ring._hash()
-        yield ring
+    def _add(self, added: Mapping[int, ShardName]) -> None:
+        """Merge tokens into those in order; of two shards of one token, the last one gets it."""
+        tokens, owners, begin = self.tokens, self.owners, 0
+        self.tokens, self.owners = array("Q"), []
+        for token in sorted(added):
+            end = bisect_left(tokens, token, begin)
+            self.tokens.extend(tokens[begin:end])
+            self.owners.extend(owners[begin:end])
+            is_shared = end < len(tokens) and tokens[end] == token
+            self.tokens.append(token)
+            self.owners.append(max(added[token], owners[end]) if is_shared else added[token])
+            begin = end + is_shared
+        self.tokens.extend(tokens[begin:])
+        self.owners.extend(owners[begin:])
 
     def of(self, members: tuple[ShardName, ...]) -> "HashRing":
         """Return the ring of `members`, which are in order: this one if it has the same."""
-        return self if self.members == members else HashRing(members)
+        return self if self.members == members else HashRing(members, self)
 
     def owner(self, key: str) -> ShardName | None:
         """Return the shard with the first token at or after the key's hash, wrapping around.
 
         The result is None if the ring has no members.
         """
-        if not self._tokens:
+        if not self.tokens:
             return None
-        index = bisect_left(self._tokens, xxh64_intdigest(key.encode()))
-        return self._owners[index if index < len(self._tokens) else 0]
+        index = bisect_left(self.tokens, xxh64_intdigest(key.encode()))
+        return self.owners[index if index < len(self.tokens) else 0]
 
     def walk(self, key: str) -> Iterator[ShardName]:
         """Yield every shard once, in the order of their tokens from the key's hash on."""
-        start = bisect_left(self._tokens, xxh64_intdigest(key.encode()))
+        start = bisect_left(self.tokens, xxh64_intdigest(key.encode()))
         seen = set[ShardName]()
-        for owner in chain(islice(self._owners, start, None), islice(self._owners, start)):
+        for owner in chain(islice(self.owners, start, None), islice(self.owners, start)):
             if owner not in seen:
                 seen.add(owner)
                 yield owner
