@@ -3,12 +3,10 @@
 Every replica has one cache.  Watches update it, and the webhook and the controllers read it.  It
 makes no decisions, writes nothing, and runs on one event loop.
 
-Changed rings are rebuilt one by one, and admission requests are answered in between.  A snapshot
-can then be some milliseconds old, or some seconds if the Leases of its ring change all the time.
-
-A write must not use a snapshot that lacks a change that can protect objects: `is_current` is False
-for the ring from the arrival of such a change until its snapshot includes the change (see
-`cache_events.py`).  `Membership.is_back` reports a single returned shard immediately.
+A ring is rebuilt as soon as a change of it arrives; of many rings, one after the other, and
+admission requests are answered in between.  A snapshot can then be some milliseconds old, or some
+seconds if the Leases of its ring change all the time.  `Membership.is_back` reports a single
+returned shard immediately, and while the Leases are listed, `is_current` is False for all rings.
 """
 
 import asyncio
@@ -16,11 +14,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from sharder.controllers.cache_events import (
     LEASES,
-    RebuildThrottle,
+    Paces,
     Subscriber,
     WatchHealth,
 )
@@ -38,7 +36,11 @@ from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Changed, Listed, Objects, Removed, Watchable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
+from sharder.runtime.event_loop import in_slices
 from sharder.runtime.reflector import V, follow
+
+DISCOVERY_SECONDS: Final = 30.0
+"""Seconds between two discovery requests for resources that were not served."""
 
 WATCHES = ("controllerrings", LEASES, "namespaces")
 """The watches of every replica."""
@@ -69,13 +71,13 @@ class ClusterCache:
         self.membership = Membership(clock.monotonic())
         self.namespaces = NamespaceSelection(excluded)
         self.health = WatchHealth(WATCHES, clock, self.membership.note_outage)
-        self._throttle = RebuildThrottle(self._rebuild, clock)
-        self.ring_store = RingStore(
-            membership=self.membership, throttle=self._throttle, objects=objects, clock=clock
-        )
+        self._paces = Paces(clock)
+        self.ring_store = RingStore(self.membership, objects)
         self._default = default_namespaces
         self._custom = custom
         self._snapshots: dict[RingName, RingSnapshot] = {}
+        self._began = self._caught_up = False
+        """Whether everything was listed, so that rings are built, and whether all were built."""
         self._subscribers: list[Subscriber] = []
 
     def snapshot(self, ring: RingName) -> RingSnapshot | None:
@@ -94,7 +96,7 @@ class ClusterCache:
     def not_synced(self) -> str | None:
         """Return what is missing and why, None after the first sync."""
         missing = self.health.missing()
-        if missing is None and not self._throttle.caught_up:
+        if missing is None and not self._caught_up:
             return "not all rings have been reconciled yet"
         return missing
 
@@ -107,18 +109,16 @@ class ClusterCache:
         """Return whether steps decided from `snapshot` are still valid for objects in scope.
 
         A changed namespace does not invalidate steps in other namespaces.  No step is valid while
-        the watch of Leases is broken, because shards can return unseen, or while a change that can
-        protect objects is pending.  A new snapshot follows in both cases.
+        the watch of Leases is broken, because shards can return unseen.
         """
-        if not self.health.sees_leases() or self._throttle.is_pending(snapshot.name):
-            return False
         current = self.snapshot(snapshot.name)
-        return current is not None and current.epoch is snapshot.epoch
+        is_same = current is not None and current.epoch is snapshot.epoch
+        return is_same and self.health.sees_leases()
 
     def note_returned(self, ring: RingName, shard: ShardName) -> None:
         """Record that the API server showed a held Lease of a shard without a known Lease."""
         self.membership.returned(ring, shard, self._clock.monotonic())
-        self._throttle.add({ring})
+        self._rebuild(ring)
 
     @contextmanager
     def subscribed(self, subscriber: Subscriber) -> Iterator[None]:
@@ -144,13 +144,13 @@ class ClusterCache:
         namespaces: Watchable[PartialObject],
     ) -> None:
         """Watch the cluster until cancelled."""
+        await self._rebuild_all(self.ring_store.known())  # after a crash
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow(rings, "controllerrings", self.ring_store.store))
+            group.create_task(self._follow(rings, "controllerrings", self._store_ring))
             group.create_task(self._follow_leases(leases))
             group.create_task(self._follow(namespaces, "namespaces", self._store_namespace))
             group.create_task(self._follow_time(), name="standings")
-            group.create_task(self._throttle.run(), name="rebuilds")
-            group.create_task(self.ring_store.learn_resources(), name="discovery")
+            group.create_task(self._learn_resources(), name="discovery")
 
     async def _follow(
         self, source: Watchable[V], what: str, store: Callable[[Event[V]], Awaitable[None]]
@@ -162,7 +162,9 @@ class ClusterCache:
             self.health.saw(what, is_list=is_list)
             await store(event)
             if is_list and self.health.synced(what):
-                self._throttle.begin(self.ring_store.known())
+                self._began = True
+                await self._rebuild_all(self.ring_store.known())
+                self._caught_up = True
 
     async def _follow_leases(self, source: Watchable[Lease]) -> None:
         # The rings decide which Leases are kept, so they are listed first.
@@ -174,7 +176,7 @@ class ClusterCache:
         while True:
             self.health.runs()
             now = self._clock.monotonic()
-            self._throttle.add(self.membership.due(now))
+            await self._rebuild_all(self.membership.due(now) | self._paces.due())
             # An earlier change can become known in the meantime.
             await self._clock.sleep(min(1.0, max(0.05, self.membership.next_change() - now)))
 
@@ -187,19 +189,42 @@ class ClusterCache:
                     # A shard that is unknown now might have worked until this moment.
                     self.membership.begin(now)
                 known = [ref for ring in self.ring_store.rings for ref in self._lease_refs(ring)]
-                self._throttle.block(self.membership.replace(items, now))
+                await self._rebuild_all(self.membership.replace(items, now))
                 self._notify_leases({*known, *(lease.metadata.ref for lease in items)})
             case Changed(lease):
                 affected_by = self.membership.see(lease, now)
                 if affected_by is not None:
-                    self._throttle.add_paced(affected_by)
+                    await self._rebuild_paced(affected_by)
                     self._notify_leases({lease.metadata.ref})
             case Removed(lease):
-                self._throttle.add_paced(self.membership.forget(lease, now))
+                await self._rebuild_paced(self.membership.forget(lease, now))
                 self._notify_leases({lease.metadata.ref})
 
     async def _store_namespace(self, event: Event[PartialObject]) -> None:
-        self._throttle.add(self.namespaces.store(event))
+        await self._rebuild_all(self.namespaces.store(event))
+
+    async def _store_ring(self, event: Event[ControllerRing]) -> None:
+        changed = await self.ring_store.store(event)
+        await self._rebuild_all(changed)
+        for ring in changed & self.ring_store.unreadable.keys():
+            self._notify_ring(ring, steps=False)
+
+    async def _learn_resources(self) -> None:
+        while True:
+            await self._clock.sleep(DISCOVERY_SECONDS)
+            if await self.ring_store.learn_resources():
+                await self._rebuild_all(self.ring_store.rings)
+
+    async def _rebuild_paced(self, rings: Iterable[RingName]) -> None:
+        """Rebuild rings whose Leases have changed, at a limited rate."""
+        self._paces.changed(rings)
+        await self._rebuild_all(self._paces.due())
+
+    async def _rebuild_all(self, rings: Iterable[RingName]) -> None:
+        """Rebuild rings; others can be added or removed meanwhile."""
+        if self._began:
+            async for ring in in_slices(sorted(rings), self._clock):
+                self._rebuild(ring)
 
     def _rebuild(self, name: RingName) -> None:
         """Replace a ring's snapshot, or remove that of a deleted ring; notify the subscribers."""
@@ -213,8 +238,7 @@ class ClusterCache:
             self._notify_ring(name, steps=before is not after)
             self._notify_leases(self._lease_refs(name))
             return
-        if self._throttle.is_pending(name) or after.epoch is not before.epoch:
-            # A step that was decided before a blocking change was refused.
+        if after.epoch is not before.epoch:
             self._notify_ring(name, steps=True)
         else:
             if after.namespaces is not before.namespaces:

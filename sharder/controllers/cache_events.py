@@ -1,13 +1,4 @@
-"""Rebuild changed rings one by one, and notify subscribers.
-
-A thousand Leases or namespaces can appear at the same time, and one namespace can affect a
-thousand rings; each changed ring needs a new snapshot.  A pause after each leaves the event loop
-to admission; meanwhile some rings are rebuilt and some are not.
-
-This is safe because there are two kinds of change.  A change that can protect objects, such as
-another spec or a list of Leases, *blocks*: no step of the ring is written until its snapshot
-includes the change.  All other changes (namespaces, counts, a Lease) only add or remove work, so a
-step that was decided without them is late, not wrong.
+"""Who is notified of changes of the cluster, at which rate, and how well they are seen.
 
 A client that can write Leases can change a ring's members any number of times per second, and each
 change invalidates the decisions in progress.  So these changes are applied at a limited rate per
@@ -19,19 +10,13 @@ in which this process did not see the Leases, does not count as time without a r
 (docs/protocol.md, "What the leader does to Leases").
 """
 
-import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from math import inf
 from typing import Final
 
 from sharder.core.errors import ApiError, Expired
 from sharder.core.names import ObjectRef, RingName
 from sharder.runtime.clock import Clock
-
-REST = 4
-"""The pause after a rebuild is this many times as long as the rebuild: other tasks get four fifths
-of the time."""
 
 BURST = 8
 """How many changes of a ring's Leases are applied without a delay."""
@@ -40,82 +25,31 @@ PACE_SECONDS = 2.0
 """Seconds between two changes of a ring's Leases after the burst."""
 
 
-class RebuildThrottle:
-    """Rebuilds changed rings one by one, and at a limited rate."""
+class Paces:
+    """The rings of which changed Leases are not applied yet, and when they are."""
 
-    def __init__(
-        self,
-        rebuild: Callable[[RingName], None],
-        clock: Clock,
-    ) -> None:
-        """`rebuild` rebuilds a ring."""
-        self._rebuild = rebuild
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._due: dict[RingName, float] = {}
-        """From when on (monotonic seconds) each changed ring is rebuilt; -inf: it blocks."""
-        self._paces: dict[RingName, float] = {}
+        self._full: dict[RingName, float] = {}
         """When each ring can have a whole burst again, as in a leaky bucket."""
-        self._began = asyncio.Event()
-        self._woken = asyncio.Event()
-        self.caught_up = False
-        """Whether every ring was rebuilt at least once."""
 
-    def begin(self, rings: Iterable[RingName]) -> None:
-        """Rebuild these rings, and from now on rings that change."""
-        self.block(rings)
-        self._began.set()
-
-    def block(self, rings: Iterable[RingName]) -> None:
-        """Rebuild rings as soon as possible; no step of them is valid until then."""
-        self._due.update(dict.fromkeys(rings, -inf))
-        self._wake()
-
-    def add(self, rings: Iterable[RingName]) -> None:
-        """Rebuild rings soon, for a change that does not invalidate any step."""
+    def changed(self, rings: Iterable[RingName]) -> None:
+        """Record that Leases of these rings have changed."""
         now = self._clock.monotonic()
-        self._due.update({ring: min(now, self._due.get(ring, inf)) for ring in rings})
-        self._wake()
+        self._full = {ring: full for ring, full in self._full.items() if full > now}
+        for ring in set(rings) - self._due.keys():
+            full = self._full.get(ring, now)
+            self._full[ring] = full + PACE_SECONDS
+            self._due[ring] = full - (BURST - 1) * PACE_SECONDS
 
-    def add_paced(self, rings: Iterable[RingName]) -> None:
-        """Rebuild rings for a harmless change of a Lease, at a limited rate."""
+    def due(self) -> set[RingName]:
+        """Return, once, the rings to rebuild now."""
         now = self._clock.monotonic()
-        for ring in rings:
-            if ring not in self._due:
-                full = max(now, self._paces.get(ring, now))
-                self._paces[ring] = full + PACE_SECONDS
-                self._due[ring] = full - (BURST - 1) * PACE_SECONDS
-        self._wake()
-
-    def is_pending(self, ring: RingName) -> bool:
-        """Return whether a blocking change of the ring is pending."""
-        return self._due.get(ring) == -inf
-
-    async def run(self) -> None:
-        """Rebuild waiting rings until cancelled."""
-        await self._began.wait()
-        while True:
-            began = self._clock.monotonic()
-            ring = self._next(began)
-            if ring is None:
-                self.caught_up = True
-                self._paces = {ring: full for ring, full in self._paces.items() if full > began}
-                self._woken.clear()
-                await self._woken.wait()
-                continue
-            self._rebuild(ring)
-            # Remove it only now: a ring that failed to rebuild must stay pending.
+        due = {ring for ring, at in self._due.items() if at <= now}
+        for ring in due:
             del self._due[ring]
-            took = self._clock.monotonic() - began
-            await self._clock.sleep(REST * took if self.caught_up else 0.0)
-
-    def _wake(self) -> None:
-        """Wake `run` if a ring is due; the cache adds rings, even none, every second."""
-        if self._next(self._clock.monotonic()) is not None:
-            self._woken.set()
-
-    def _next(self, now: float) -> RingName | None:
-        ring = min(self._due, key=self._due.__getitem__, default=None)
-        return None if ring is None or self._due[ring] > now else ring
+        return due
 
 
 def _ignore(*_about: object) -> None:

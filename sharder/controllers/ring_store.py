@@ -1,12 +1,10 @@
 """Store the rings and the namespaces that they select, as the watches show them."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
 
-from sharder.controllers.cache_events import RebuildThrottle
 from sharder.core.api.meta import LabelSelector, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing, UnreadableRing
 from sharder.core.errors import ApiError
@@ -14,7 +12,6 @@ from sharder.core.leases.register import Membership
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.build import sharded_resources
 from sharder.ports import Changed, Listed, Objects, Removed
-from sharder.runtime.clock import Clock
 
 Labels = Mapping[str, str]
 
@@ -113,20 +110,12 @@ class NamespaceSelection:
         return name not in self._excluded and selector.matches(labels)
 
 
-DISCOVERY_SECONDS: Final = 30.0
-"""Seconds between two discovery requests for resources that were not served."""
-
-
 class RingStore:
     """The rings, and which of their resources are served."""
 
-    def __init__(
-        self, *, membership: Membership, throttle: RebuildThrottle, objects: Objects, clock: Clock
-    ) -> None:
+    def __init__(self, membership: Membership, objects: Objects) -> None:
         self._membership = membership
-        self._throttle = throttle
         self._objects = objects
-        self._clock = clock
         self.rings: dict[RingName, ControllerRing] = {}
         self.unreadable: dict[RingName, UnreadableRing] = {}
         """Rings that cannot be decoded; `rings` has their last readable states."""
@@ -142,51 +131,43 @@ class RingStore:
 
     async def store(
         self, event: Listed[ControllerRing] | Changed[ControllerRing] | Removed[ControllerRing]
-    ) -> None:
-        """Store rings as the watch shows them, and request the rebuild of changed rings."""
+    ) -> set[RingName]:
+        """Store rings as the watch shows them; return those that have changed."""
+        gone = set[RingName]()
+        present: Sequence[ControllerRing] = ()
         match event:
             case Listed(items):
-                await learn(self._objects, items, self.served)
-                for name in self.known() - {ring.name for ring in items}:
-                    self._forget(name)
-                for ring in items:
-                    self._see(ring)
-                self.listed.set()
+                gone, present = self.known() - {ring.name for ring in items}, items
             case Changed(ring):
-                await learn(self._objects, (ring,), self.served)
-                self._see(ring)
+                present = [ring]
             case Removed(ring):
-                self._forget(ring.name)
+                gone = {ring.name}
+        await learn(self._objects, present, self.served)
+        for name in gone:
+            self.rings.pop(name, None)
+            self.unreadable.pop(name, None)
+        changed = gone | {ring.name for ring in present if self._see(ring)}
+        if isinstance(event, Listed):
+            self.listed.set()
+        return changed
 
-    async def learn_resources(self) -> None:
+    async def learn_resources(self) -> bool:
         """Retry discovery of resources that were not served or could not be read."""
-        while True:
-            await self._clock.sleep(DISCOVERY_SECONDS)
-            if await learn(self._objects, self.rings.values(), self.served):
-                self._throttle.block(self.rings)
+        return await learn(self._objects, self.rings.values(), self.served)
 
-    def _forget(self, name: RingName) -> None:
-        self.rings.pop(name, None)
-        self.unreadable.pop(name, None)
-        self._throttle.block({name})
-
-    def _see(self, ring: ControllerRing) -> None:
-        """Store a ring; a change of its status does not invalidate any step."""
+    def _see(self, ring: ControllerRing) -> bool:
+        """Store a ring; return whether it has changed."""
         before = self.rings.get(ring.name)
         if isinstance(ring, UnreadableRing):
             # The last readable state stays in force, unless it belongs to another ring.
             if before is not None and before.metadata.uid != ring.metadata.uid:
                 del self.rings[ring.name]
             self.unreadable[ring.name] = ring
-            self._throttle.block({ring.name})
-            return
+            return True
         was_unreadable = self.unreadable.pop(ring.name, None) is not None
         self.rings[ring.name] = ring
         self._membership.expect(ring.name, ring.spec.shard_namespaces)
-        if before is None or was_unreadable or _identity(before) != _identity(ring):
-            self._throttle.block({ring.name})
-        elif before != ring:
-            self._throttle.add({ring.name})
+        return was_unreadable or before != ring
 
 
 async def learn(
@@ -202,8 +183,3 @@ async def learn(
         with suppress(ApiError):
             served[resource] = await objects.find(resource)
     return len(served) > known
-
-
-def _identity(ring: ControllerRing) -> tuple[str, int]:
-    """Return values that differ if two states of a ring can lead to different steps."""
-    return ring.metadata.uid, ring.metadata.generation
