@@ -27,7 +27,6 @@ from sharder.controllers.scope import splits
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import LabelSelector, PartialObject
 from sharder.core.api.ring import ControllerRing
-from sharder.core.leases.membership import Members
 from sharder.core.leases.register import Membership
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.core.placement.strategy import CustomFunction
@@ -250,16 +249,13 @@ class ClusterCache:
         # Problems also change because of other Leases, or of the ring.
         self._notify_leases({ref for ref, _ in was.items() ^ is_.items()})
 
-    def _members(self, ring: ControllerRing) -> Members:
-        return self.membership.members(
-            ring.name, self._clock.monotonic(), namespaces=ring.spec.shard_namespaces
-        )
-
     def _build(self, ring: ControllerRing, before: RingSnapshot | None) -> RingSnapshot:
         """Return the ring's current snapshot: `before` itself if nothing has changed."""
         namespaces = self.namespaces.of(ring.name, ring.spec.namespace_selector or self._default)
-        members, served = self._members(ring), self.ring_store.served
-        snapshot = before
+        members = self.membership.members(
+            ring.name, self._clock.monotonic(), namespaces=ring.spec.shard_namespaces
+        )
+        snapshot, served = before, self.ring_store.served
         if (
             snapshot is None
             or snapshot.ring is not ring
