@@ -10,6 +10,7 @@ returned shard immediately, and while the Leases are listed, `is_current` is Fal
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +19,6 @@ from typing import Final, TypeAlias
 
 from sharder.controllers.cache_events import (
     LEASES,
-    Paces,
     Subscriber,
     WatchHealth,
 )
@@ -33,10 +33,17 @@ from sharder.core.placement.strategy import CustomFunction
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Changed, Listed, Objects, Removed, Watchable
+from sharder.runtime.allowance import Allowance
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 from sharder.runtime.reflector import V, follow
+
+BURST: Final = 8
+"""How many changes of a ring's Leases are applied without a delay."""
+
+PACE_SECONDS: Final = 2.0
+"""Seconds between two changes of a ring's Leases after the burst."""
 
 DISCOVERY_SECONDS: Final = 30.0
 """Seconds between two discovery requests for resources that were not served."""
@@ -70,7 +77,10 @@ class ClusterCache:
         self.membership = Membership(clock.monotonic())
         self.namespaces = NamespaceSelection(excluded)
         self.health = WatchHealth(WATCHES, clock, self.membership.note_outage)
-        self._paces = Paces(clock)
+        allowance = partial(Allowance, BURST, PACE_SECONDS)
+        self._allowances = defaultdict[RingName, Allowance](allowance)
+        self._late = set[RingName]()
+        """Rings of which a changed Lease is not applied yet."""
         self.ring_store = RingStore(self.membership, objects)
         self._default = default_namespaces
         self._custom = custom
@@ -122,13 +132,11 @@ class ClusterCache:
     @contextmanager
     def subscribed(self, subscriber: Subscriber) -> Iterator[None]:
         """Notify `subscriber` of all that exists, and of all changes while the body runs."""
-        for name in self.rings():
+        for name in sorted(self.ring_store.known()):
             subscriber.ring(name)
             subscriber.steps(name)
             for ref in self._lease_refs(name):
                 subscriber.lease(ref)
-        for name in self.ring_store.unreadable.keys() - set(self.rings()):
-            subscriber.ring(name)
         self._subscribers.append(subscriber)
         try:
             yield
@@ -175,7 +183,8 @@ class ClusterCache:
         while True:
             self.health.runs()
             now = self._clock.monotonic()
-            await self._rebuild_all(self.membership.due(now) | self._paces.due())
+            await self._rebuild_all(self.membership.due(now))
+            await self._rebuild_paced(())
             # An earlier change can become known in the meantime.
             await self._clock.sleep(min(1.0, max(0.05, self.membership.next_change() - now)))
 
@@ -215,9 +224,17 @@ class ClusterCache:
                 await self._rebuild_all(self.ring_store.rings)
 
     async def _rebuild_paced(self, rings: Iterable[RingName]) -> None:
-        """Rebuild rings whose Leases have changed, at a limited rate."""
-        self._paces.changed(rings)
-        await self._rebuild_all(self._paces.due())
+        """Rebuild rings whose Leases have changed, at a limited rate.
+
+        A client that can write Leases can change a ring's members any number of times per second,
+        and each change invalidates the decisions in progress: long work, such as a rescue, has to
+        make progress.
+        """
+        self._late.update(rings)
+        now = self._clock.monotonic()
+        due = {ring for ring in self._late if self._allowances[ring].take(now)}
+        self._late -= due
+        await self._rebuild_all(due)
 
     async def _rebuild_all(self, rings: Iterable[RingName]) -> None:
         """Rebuild rings; others can be added or removed meanwhile."""
@@ -233,6 +250,7 @@ class ClusterCache:
         else:
             self.namespaces.forget(name)
             self._snapshots.pop(name, None)
+            self._allowances.pop(name, None)
         if before is None or after is None:
             self._notify_ring(name, steps=before is not after)
             self._notify_leases(self._lease_refs(name))

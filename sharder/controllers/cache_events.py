@@ -1,9 +1,4 @@
-"""Who is notified of changes of the cluster, at which rate, and how well they are seen.
-
-A client that can write Leases can change a ring's members any number of times per second, and each
-change invalidates the decisions in progress.  So these changes are applied at a limited rate per
-ring, and long work, such as a rescue, makes progress.  `Membership.is_back` reports a single
-returned shard immediately.
+"""Who is notified of changes of the cluster, and how well they are seen.
 
 If the API server does not answer, that says nothing about the shards.  So the time of an outage,
 in which this process did not see the Leases, does not count as time without a renewal
@@ -17,39 +12,6 @@ from typing import Final
 from sharder.core.errors import ApiError, Expired
 from sharder.core.names import ObjectRef, RingName
 from sharder.runtime.clock import Clock
-
-BURST = 8
-"""How many changes of a ring's Leases are applied without a delay."""
-
-PACE_SECONDS = 2.0
-"""Seconds between two changes of a ring's Leases after the burst."""
-
-
-class Paces:
-    """The rings of which changed Leases are not applied yet, and when they are."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._due: dict[RingName, float] = {}
-        self._full: dict[RingName, float] = {}
-        """When each ring can have a whole burst again, as in a leaky bucket."""
-
-    def changed(self, rings: Iterable[RingName]) -> None:
-        """Record that Leases of these rings have changed."""
-        now = self._clock.monotonic()
-        self._full = {ring: full for ring, full in self._full.items() if full > now}
-        for ring in set(rings) - self._due.keys():
-            full = self._full.get(ring, now)
-            self._full[ring] = full + PACE_SECONDS
-            self._due[ring] = full - (BURST - 1) * PACE_SECONDS
-
-    def due(self) -> set[RingName]:
-        """Return, once, the rings to rebuild now."""
-        now = self._clock.monotonic()
-        due = {ring for ring, at in self._due.items() if at <= now}
-        for ring in due:
-            del self._due[ring]
-        return due
 
 
 def _ignore(*_about: object) -> None:
