@@ -117,7 +117,7 @@ class Request:
 
         Raises:
             Conflict: another client has changed the object since.
-            LeaseLost, NotOwned: this shard must not write the object.
+            LeaseLost, NotOwned: this shard must not act on the object.
         """
         return await self._patch(body)
 
@@ -141,7 +141,7 @@ class Request:
 
         Raises:
             Conflict: another client has changed the object since.
-            LeaseLost, NotOwned: this shard must not write the object.
+            LeaseLost, NotOwned: this shard must not act on the object.
         """
         generation = self._meta.generation
         seen = await self.get() if self._read is None else document(self._read)
@@ -163,8 +163,8 @@ class Request:
         """Add a finalizer to the object, unless the object has it already.
 
         Raises:
-            Conflict: another client has changed the object since this request last saw it.
-            LeaseLost, NotOwned: this shard must not write the object.
+            Conflict: another client has changed the object since.
+            LeaseLost, NotOwned: this shard must not act on the object.
         """
         if not self._meta.has_finalizer(name):
             await self.patch({"metadata": {"finalizers": [*self._meta.finalizers, name]}})
@@ -174,8 +174,8 @@ class Request:
 
         Raises:
             ConfigError: it is the reconciler's own finalizer, and would be added again.
-            Conflict: another client has changed the object since this request last saw it.
-            LeaseLost, NotOwned: this shard must not write the object.
+            Conflict: another client has changed the object since.
+            LeaseLost, NotOwned: this shard must not act on the object.
         """
         if name == self._context.reconciler.finalizer and not self._meta.deletion_timestamp:
             raise ConfigError(
@@ -255,8 +255,7 @@ class Request:
         """Raise unless this shard can act on the object now.
 
         Raises:
-            LeaseLost: another holder has the Lease, or might have it.
-            NotOwned: the object is draining or has left this shard, or the reconcile has ended.
+            LeaseLost, NotOwned: this shard must not act on the object.
         """
         self.permit.check(self._meta)
 
