@@ -18,7 +18,7 @@ from sharder.controllers.scope import ObjectKey, Part, ResourceKey, read
 from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.movement.desired import directed_of
-from sharder.core.movement.planner import is_free
+from sharder.core.movement.planner import is_free, stranded_labels
 from sharder.core.names import ObjectRef
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.runtime.task_pool import batch
@@ -172,8 +172,7 @@ class DueObjects:
         return listed if len(listed) >= LIST_FROM else set()
 
     async def _list(self, refs: set[ObjectRef]) -> None:
-        available = ",".join(sorted(self._snapshot.members.available))
-        labels = f"{self._snapshot.owner_label} notin ({available})"
+        labels = stranded_labels(self._snapshot)
         store = self._mover.objects.of(self._resource, labels, namespace=self._part.namespace)
         listed = await store.list(lambda obj: obj.metadata.ref in refs)
         for obj in listed.items:

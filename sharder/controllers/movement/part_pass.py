@@ -19,10 +19,11 @@ from sharder.core.api.ring import RingResource
 from sharder.core.errors import NotFound
 from sharder.core.movement.planner import (
     Owners,
+    following_labels,
     is_free,
     plan_controlled,
     plan_owned,
-    selectors_of,
+    stranded_labels,
 )
 from sharder.core.movement.step import Keep
 from sharder.core.names import GroupResource
@@ -62,7 +63,6 @@ class PartPass:
         self.main = main
         self._leads = context.snapshot.roles[main.id] is Role.LEADING
         self._list_scope = list_scope
-        self._selectors = selectors_of(context.snapshot)
         self._owners = Owners()
 
     async def rescue(self) -> None:
@@ -73,7 +73,7 @@ class PartPass:
         """
         free = list[PartialObject]()
         async with batch(self._mover.limit) as writes:
-            async for obj in self._main_objects(self._selectors.stranded):
+            async for obj in self._main_objects(stranded_labels(self._snapshot)):
                 if is_free(self._snapshot, obj):
                     free.append(obj)
                 else:
@@ -88,7 +88,7 @@ class PartPass:
         Raises:
             Unreadable: a list failed.
         """
-        for labels in self._selectors.following:
+        for labels in following_labels(self._snapshot):
             async with batch(self._mover.limit) as writes:
                 async for obj in self._main_objects(labels):
                     await self._move(writes, obj)

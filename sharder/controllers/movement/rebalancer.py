@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from msgspec import structs
+
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import Part, ResourceKey, read, requests_of, scope_of
@@ -237,7 +239,8 @@ class Rebalancer:
             planned=tuple(planned[:MAX_PLANNED]) if dry_run else (),
         )
         known = state.last
-        if known is not None and _said(known) == _said(last) and (dry_run or not moves):
+        is_new = known is None or structs.replace(known, time=last.time) != last
+        if not is_new and (dry_run or not moves):
             return
         state.last = last
         fields = {"ring": snapshot.name, "moves": moves, "why": outcome.why}
@@ -251,7 +254,3 @@ def _interval(spec: RebalanceSpec) -> float:
         return max(1.0, parse_duration(spec.interval).total_seconds())
     except ValueError:
         return parse_duration(RebalanceSpec().interval).total_seconds()
-
-
-def _said(last: LastRebalance) -> tuple[object, ...]:
-    return last.dry_run, last.moves, last.why, last.planned

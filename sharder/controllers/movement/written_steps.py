@@ -16,7 +16,7 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.errors import Conflict
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.release import UNKNOWN, release_by
-from sharder.core.movement.step import Assign, Drain, Relabel, Send, Step
+from sharder.core.movement.step import Assign, Drain, Send, Step
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
@@ -84,7 +84,7 @@ class WrittenSteps:
         last, totals = self._last(snapshot, key, before), self.totals[snapshot.name]
         if is_main and isinstance(step, Assign | Send):
             totals["moved"] += snapshot.owner_of(before) is not None
-        if isinstance(step, Assign | Relabel):
+        if isinstance(step, Assign):
             counts["movements_total"].add(snapshot.name, *key.resource)
             if is_main:
                 totals["assigned"] += last is None
@@ -130,7 +130,7 @@ class WrittenSteps:
 def _missing(snapshot: RingSnapshot, result: PartialObject, step: Step) -> str:
     """Return the part of a step that the response does not show, empty if it shows all."""
     match step:
-        case Assign(shard) | Relabel(shard) if snapshot.owner_of(result) != shard:
+        case Assign(shard) if snapshot.owner_of(result) != shard:
             return f"label {snapshot.owner_label}"
         case Drain() if not snapshot.is_draining(result):
             return f"label {snapshot.drain_label}"

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject
-from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Release, Send, Step, Withdraw
+from sharder.core.movement.step import Assign, Drain, Keep, Release, Send, Step, Withdraw
 from sharder.core.names import ShardName, is_label_value
 from sharder.core.ring.snapshot import RingSnapshot
 
@@ -36,7 +36,7 @@ def patch_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Json | N
     owner, drain, following = snapshot.owner_label, snapshot.drain_label, None
     labels: dict[str, str | None] = {owner: None, drain: None}
     match step:
-        case Assign(shard) | Relabel(shard):
+        case Assign(shard):
             if not is_label_value(shard):
                 raise ValueError(f"{shard!r} cannot stand in a label")
             labels = {owner: shard, drain: None}

@@ -7,7 +7,7 @@ does not grow with the number of objects (docs/protocol.md, "Moving objects").
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Final
 
 from sharder.core.api.meta import PartialObject
 from sharder.core.keys import main_key
@@ -24,7 +24,6 @@ from sharder.core.movement.step import (
     Assign,
     Drain,
     Keep,
-    Relabel,
     Release,
     Send,
     Step,
@@ -211,39 +210,34 @@ def plan_controlled(snapshot: RingSnapshot, obj: PartialObject, owners: Owners) 
         return Keep("it has no controller") if snapshot.owner_of(obj) is None else Release()
     desired = owners.shard_for(snapshot, obj)
     step = next_step(position_of(snapshot, obj, desired), snapshot.members, Role.CONTROLLED)
-    if not isinstance(step, Assign | Relabel):
+    if not isinstance(step, Assign):
         return step
     if snapshot.members.standing_of(step.shard) is not Standing.AVAILABLE:
         return Keep("the shard of its controller gets no new objects")
     return step
 
 
-class Selectors(NamedTuple):
-    """The labels of the objects that a pass lists."""
-
-    stranded: str
-    following: tuple[str, ...]
-    """The objects that might have to leave a working shard, or are not where their key or count
-    implies."""
+def stranded_labels(snapshot: RingSnapshot) -> str:
+    """Return the labels of the objects without a working shard, as far as labels tell."""
+    return f"{snapshot.owner_label} notin ({','.join(sorted(snapshot.members.available))})"
 
 
-def selectors_of(snapshot: RingSnapshot) -> Selectors:
-    """Return the labels of the objects that a pass lists.
+def following_labels(snapshot: RingSnapshot) -> tuple[str, ...]:
+    """Return the labels of the objects that might have to leave a working shard.
 
-    In a counted ring only these objects might have to move: objects without a working shard,
-    draining and pinned objects, objects of evacuating shards, and objects that ask for another
-    pool, region or zone than their shard has.
+    In a counted ring these are draining and pinned objects, objects of evacuating shards, and
+    objects that ask for another pool, region or zone than their shard has.
     """
-    names, owner = ",".join(sorted(snapshot.members.available)), snapshot.owner_label
-    stranded, settled = f"{owner} notin ({names})", f"{owner} in ({names})"
+    owner = snapshot.owner_label
+    settled = f"{owner} in ({','.join(sorted(snapshot.members.available))})"
     if snapshot.tally is None:
-        return Selectors(stranded, (settled,))
+        return (settled,)
     asked = [f"{settled},{key}" for key in (snapshot.drain_label, snapshot.pin_label)]
     if evacuating := sorted(snapshot.placer.layout.evacuating):
         asked.append(f"{owner} in ({','.join(evacuating)})")
     for there, labels in snapshot.reader.misplaced_on(snapshot.placer.layout.available):
         asked.append(f"{owner} in ({','.join(sorted(there))}),{labels}")
-    return Selectors(stranded, tuple(asked))
+    return tuple(asked)
 
 
 def is_free(snapshot: RingSnapshot, obj: PartialObject) -> bool:

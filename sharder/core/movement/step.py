@@ -44,14 +44,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Assign the object to `shard` at once: no shard works on it."""
-
-    shard: ShardName
-
-
-@dataclass(frozen=True, slots=True)
-class Relabel:
-    """Move a controlled object to `shard`, after its controller has left its present shard."""
+    """Assign the object to `shard` at once: no shard works on it, or on its controller."""
 
     shard: ShardName
 
@@ -77,7 +70,7 @@ class Release:
     """Remove the owner label of an object of a controlled resource: it has no controller."""
 
 
-Step: TypeAlias = Keep | Drain | Assign | Relabel | Withdraw | Send | Release
+Step: TypeAlias = Keep | Drain | Assign | Withdraw | Send | Release
 
 
 def position_of(snapshot: RingSnapshot, obj: PartialObject, desired: ShardName | None) -> Position:
@@ -104,7 +97,7 @@ def next_step(position: Position, members: Members, role: Role = Role.MAIN) -> S
     if standing is Standing.GONE:
         return Assign(position.desired)
     if role is Role.CONTROLLED:
-        return Relabel(position.desired)
+        return Assign(position.desired)
     if standing is Standing.MISSING:
         return Keep("its shard is missing and might still be working")
     if position.draining:

@@ -15,7 +15,7 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.keys import main_key
 from sharder.core.leases.shard import OBJECTS
 from sharder.core.movement.planner import Owners, plan_controlled
-from sharder.core.movement.step import Action, Assign, Drain, Keep, Relabel, Release, Withdraw
+from sharder.core.movement.step import Action, Assign, Drain, Keep, Release, Withdraw
 from sharder.core.names import RingName, ShardName
 from sharder.core.preview.observe import Number, is_unowned, not_ready
 from sharder.core.preview.state import Planned, State, fill, planned
@@ -213,7 +213,7 @@ def _child(ring: State, child: PartialObject, owners: Owners) -> Planned:
     """Return a controlled object after the step that follows its controller."""
     then, each = ring.at, planned(ring.at, child, Role.CONTROLLED)
     each.step = plan_controlled(then, child, owners)
-    if isinstance(each.step, Assign | Relabel):
+    if isinstance(each.step, Assign):
         each.to = each.step.shard
     elif isinstance(each.step, Release):
         each.to = None
@@ -252,7 +252,7 @@ def _why(each: Planned) -> str:
             )
         case Release():
             return "it has no controller: its owner label is removed"
-        case Relabel(shard):
+        case Assign(shard) if each.role is Role.CONTROLLED and owner is not None:
             return f"it follows its controller to {shard}"
         case _:
             lost = "it has no shard" if owner is None else f"{owner} is gone"

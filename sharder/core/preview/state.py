@@ -68,9 +68,9 @@ class Planned:
         """What the plan does with the object."""
         if self.to == self.current or isinstance(self.step, Release):
             return Action.NONE if self.to is None else Action.KEEP
-        if isinstance(self.step, Assign):
-            return Action.ASSIGN
-        return Action.RELABEL if self.role is Role.CONTROLLED else Action.DRAIN
+        if self.role is Role.CONTROLLED and self.current is not None:
+            return Action.RELABEL
+        return Action.ASSIGN if isinstance(self.step, Assign) else Action.DRAIN
 
 
 def fill(tally: Tally, snapshot: RingSnapshot, objects: Iterable[PartialObject]) -> None:

@@ -13,7 +13,7 @@ from sharder.core.movement.planner import (
     plan_main,
     plan_owned,
 )
-from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Release, Send, Step, Withdraw
+from sharder.core.movement.step import Assign, Drain, Keep, Release, Send, Step, Withdraw
 from sharder.core.names import RECALLED, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import CONFIGMAPS, NEXT, SECRETS, A, B, C, members, named, obj, snapshot
@@ -90,8 +90,8 @@ IN_PLACE, CLOSED = Keep("in place"), Keep("the shard of its controller gets no n
 PAIRS = {
     "a child stays with a parent that is drained": (B, B, Drain(B), IN_PLACE),
     "a child stays with a parent that drains": (f"{B}*", B, WAITING, IN_PLACE),
-    "a child comes to the parent that is drained": (B, A, Drain(B), Relabel(B)),
-    "a child comes to the parent in place, without a drain": (A, B, IN_PLACE, Relabel(A)),
+    "a child comes to the parent that is drained": (B, A, Drain(B), Assign(B)),
+    "a child comes to the parent in place, without a drain": (A, B, IN_PLACE, Assign(A)),
     "a child waits until its parent leaves a lost shard": (GONE, GONE, Assign(A), NOWHERE),
     "a child waits until its parent has a shard": (None, B, Assign(A), NOWHERE),
     "a drain of a child is withdrawn with the parent": (B, f"{B}*", Drain(B), Withdraw()),

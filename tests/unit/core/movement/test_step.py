@@ -10,7 +10,6 @@ from sharder.core.movement.step import (
     Drain,
     Keep,
     Position,
-    Relabel,
     Step,
     Withdraw,
     next_step,
@@ -40,7 +39,7 @@ CASES: dict[
     "a missing shard keeps what it has": ([A], [MISSING], BOTH, MAINS, MIGHT_WORK),
     "one of a shard that is gone is assigned": ([A], [GONE], BOTH, ALL, Assign(B)),
     "a controlled one follows without a drain": (
-        [A], [AVAILABLE, LEAVING, MISSING], BOTH, [Role.CONTROLLED], Relabel(B),
+        [A], [AVAILABLE, LEAVING, MISSING], BOTH, [Role.CONTROLLED], Assign(B),
     ),
 }  # fmt: skip
 
