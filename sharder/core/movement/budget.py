@@ -43,34 +43,6 @@ class Refusal(NamedTuple):
     """A sentence for people."""
 
 
-class Lately:
-    """The times at which something happened in the last minute."""
-
-    def __init__(self) -> None:
-        self._times = deque[float]()
-
-    def add(self, now: float) -> None:
-        """Record that it happened."""
-        self._forget(now)
-        self._times.append(now)
-
-    def wait(self, limit: int, now: float, *, under_way: int = 0) -> float:
-        """Return the seconds until it can happen once more, 0 if it can happen now.
-
-        It can happen at most `limit` times in any minute.  `under_way` is how often it is about to
-        happen.
-        """
-        self._forget(now)
-        last = len(self._times) + under_way - limit
-        if last < 0:
-            return 0.0
-        return self._times[last] + MINUTE - now if last < len(self._times) else SOON
-
-    def _forget(self, now: float) -> None:
-        while self._times and self._times[0] + MINUTE <= now:
-            self._times.popleft()
-
-
 class _Drain(NamedTuple):
     """A drain that was requested in the last minute, or is being written."""
 
@@ -100,7 +72,8 @@ class Budget(Generic[K]):
         self._now = now
         self._drains: dict[K, _Drain] = {}
         """The oldest first."""
-        self._begun = Lately()
+        self._begun = deque[float]()
+        """When drains were written in the last minute."""
         self._open = Counter[ShardName]()
         self._writing = self._leading = 0
 
@@ -112,9 +85,11 @@ class Budget(Generic[K]):
         `leads` is whether that object leads others.
         """
         self._forget()
-        many, now = limits.max_moves_per_minute, self._now()
-        seconds = self._begun.wait(many, now, under_way=self._writing) if many > 0 else 0.0
-        if seconds > 0:
+        many = limits.max_moves_per_minute
+        if 0 < many <= len(self._begun) + self._writing:
+            last = len(self._begun) + self._writing - many
+            is_known = last < len(self._begun)
+            seconds = self._begun[last] + MINUTE - self._now() if is_known else SOON
             why = f"the ring begins at most {many} moves per minute, the next in {seconds:.0f}s"
             return Refusal(Limit.MOVES_PER_MINUTE, seconds, why)
         many = limits.max_concurrent_drains
@@ -142,7 +117,7 @@ class Budget(Generic[K]):
 
     def written(self, key: K) -> None:
         """Record that a drain was written, or might have been because the answer was lost."""
-        self._begun.add(self._now())
+        self._begun.append(self._now())
         drain = self._drains[key]._replace(is_writing=False, since=self._now())
         self._set(key, None if drain.is_released and not drain.leads else drain)
 
@@ -181,6 +156,8 @@ class Budget(Generic[K]):
         self.arrived(key)
 
     def _forget(self) -> None:
+        while self._begun and self._begun[0] + MINUTE <= self._now():
+            self._begun.popleft()
         while self._drains:
             key, drain = next(iter(self._drains.items()))
             if drain.is_writing or drain.since + MINUTE > self._now():
