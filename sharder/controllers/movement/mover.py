@@ -7,10 +7,10 @@ checks that this process leads; after a conflict the object is read and decided 
 
 import asyncio
 from collections.abc import Callable, Set
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from sharder.controllers.movement.drain_budget import DrainDeferred, within
 from sharder.controllers.movement.failures import Failures
 from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.lease_guard import LeaseGuard
@@ -23,7 +23,7 @@ from sharder.core.errors import ApiError, Conflict, InvalidObject, NotFound, Sha
 from sharder.core.movement.patches import patch_of
 from sharder.core.movement.planner import reserving
 from sharder.core.movement.release import is_surely_free
-from sharder.core.movement.step import Assign, Keep, Send, Step
+from sharder.core.movement.step import Assign, Drain, Keep, Send, Step
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
@@ -109,9 +109,6 @@ class Mover:
                 step = Keep("deleted")
             except ShardReturned as error:
                 step = Keep(str(error))
-            except DrainDeferred as error:
-                self._ports.metrics.counts["drains_withheld_total"].add(ring, error.limit)
-                step = Deferred(str(error), shard=error.shard)
             except (ApiError, InvalidObject) as error:
                 self.written.failed(ring, error)
                 await self.failures.failed(key, obj, error)
@@ -151,6 +148,7 @@ class Mover:
                 ):
                     # Meanwhile the ring, its counts and its shards can have changed.
                     snapshot, step = self._decided(key, obj, decide)
+                    step = self._withheld(snapshot, key, step) or step
                     if isinstance(step, Keep):
                         return step
                     if _taken_from(snapshot, key, obj, step) == owner:
@@ -173,16 +171,32 @@ class Mover:
         snapshot: RingSnapshot,
         step: Step,
     ) -> PartialObject:
-        with (
-            reserving(snapshot, obj, step, snapshot.roles[resource.id]),
-            within(self.table.budget(key.ring), snapshot, key, step),
-            naming_the_rule(resource.id),
-        ):
+        role, budget = snapshot.roles[resource.id], self.table.budget(key.ring)
+        with ExitStack() as accounts:
+            accounts.enter_context(naming_the_rule(resource.id))
+            accounts.enter_context(reserving(snapshot, obj, step, role))
+            if isinstance(step, Drain):
+                leads = role is Role.LEADING
+                accounts.enter_context(budget.writing(key, step.shard, leads=leads))
             body = patch_of(snapshot, obj, step)
             result = await self.objects.of(resource).patch(key.ref, body)
             self.written.note(snapshot, key, obj, result, step)
+        if not isinstance(step, Drain):
+            budget.gone(key)
         self.failures.written(key)
         return result
+
+    def _withheld(self, snapshot: RingSnapshot, key: ObjectKey, step: Step) -> Deferred | None:
+        """Return a drain as deferred if the ring's budget is spent."""
+        if not isinstance(step, Drain):
+            return None
+        leads = snapshot.roles[key.resource] is Role.LEADING
+        limits = snapshot.ring.spec.movement
+        refusal = self.table.budget(key.ring).refusal(step.shard, limits, leads=leads)
+        if refusal is None:
+            return None
+        self._ports.metrics.counts["drains_withheld_total"].add(key.ring, refusal.limit)
+        return Deferred(refusal.why, shard=step.shard)
 
     def _share_of(self, namespace: str) -> asyncio.Semaphore:
         share = asyncio.Semaphore(max(1, self.limit * 3 // 4))

@@ -5,11 +5,13 @@ controller, move without a budget (docs/protocol.md, "Budgets").
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from sharder.core.api.ring import MovementSpec
+from sharder.core.errors import ApiError, Unavailable
 from sharder.core.names import ShardName
 
 MINUTE: Final = 60.0
@@ -110,6 +112,26 @@ class Budget(Generic[K]):
         """Return whether objects that lead others have left a shard within the last minute."""
         self._forget()
         return self._leading > 0
+
+    @contextmanager
+    def writing(self, key: K, shard: ShardName, *, leads: bool) -> Iterator[None]:
+        """Account for a drain that the body writes.
+
+        A failed write returns its place, unless it might have succeeded, because its answer was
+        lost or not awaited.
+        """
+        self.begin(key, shard, leads=leads)
+        is_written = True
+        try:
+            yield
+        except ApiError as error:
+            is_written = isinstance(error, Unavailable)
+            raise
+        finally:
+            if is_written:
+                self.written(key)
+            else:
+                self.give_back(key)
 
     def begin(self, key: K, shard: ShardName, *, leads: bool = False) -> None:
         """Reserve room for a drain that is about to be written."""
