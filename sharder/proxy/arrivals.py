@@ -62,7 +62,6 @@ class Arrivals:
 
     async def _until_shown(self, resource: GroupResource, new: Mapping[str, ObjectMeta]) -> None:
         for child in self.controlled[resource]:
-            await self.streams.until_back(child)
             for selectors in self.streams.selectors(child):
                 latest = await self._latest(child, selectors, new)
                 for at, last in latest.items():

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import product
 from math import inf
 from sys import intern
 from typing import Final, NamedTuple
@@ -23,7 +24,10 @@ from sharder.runtime.clock import Clock
 INITIAL_END: Final = "k8s.io/initial-events-end"
 """The annotation of the bookmark after the initial events (KEP-3157)."""
 RETURN_SECONDS: Final = 5.0
-"""For so long a watch is expected after a list, or after the last one has ended."""
+"""For so long a watch is expected after a list, or after the last one has ended, if another one
+shows its objects."""
+MAX_EXPECTED: Final = 1000
+"""The watches that are expected until they return: those that ended last."""
 _POLL_SECONDS: Final = 0.2
 
 
@@ -99,11 +103,8 @@ class Streams:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._open = dict[Stream, None]()
-        self._ended = dict[GroupResource, float]()
-        """When the last watch of each resource ended."""
-        self._expected = dict[Sight, float]()
-        """What the controller is about to watch, as it has listed it, or its watch has ended, and
-        when that was."""
+        self._left = dict[Sight, float]()
+        """When the controller listed what it does not watch yet, or its last watch ended."""
         self._changed = asyncio.Event()
 
     def is_watching(self, resource: GroupResource) -> bool:
@@ -112,17 +113,18 @@ class Streams:
 
     def is_unwatched(self, resource: GroupResource, seconds: float) -> bool:
         """Return whether the controller has not watched a resource for so long, or never."""
-        ended = self._ended.get(resource, float("-inf"))
-        return not self.is_watching(resource) and self._clock.monotonic() - ended >= seconds
+        ended = (at for sight, at in self._left.items() if sight.resource == resource)
+        since = self._clock.monotonic() - max(ended, default=-inf)
+        return not self.is_watching(resource) and since >= seconds
 
     @contextmanager
     def listing(self, sight: Sight) -> Iterator[None]:
         """Expect a watch from now on: a list is its beginning."""
-        self._expected[sight] = inf
+        self._left[sight] = inf
         try:
             yield
         finally:
-            self._expected[sight] = self._clock.monotonic()
+            self._leave(sight)
 
     @contextmanager
     def opened(self, sight: Sight, version: str) -> Iterator[Stream]:
@@ -130,14 +132,13 @@ class Streams:
         is_after_list = version.isdecimal() and version != "0"
         stream = Stream(sight, int(version) if is_after_list else None)
         self._open[stream] = None
-        self._expected.pop(sight, None)
+        self._left.pop(sight, None)
         self._note()
         try:
             yield stream
         finally:
             del self._open[stream]
-            self._ended[sight.resource] = self._expected[sight] = self._clock.monotonic()
-            self._forget_expected()
+            self._leave(sight)
             self._note()
 
     def end(self) -> None:
@@ -168,14 +169,8 @@ class Streams:
 
     def selectors(self, resource: GroupResource) -> Collection[Selectors]:
         """Return the selectors with which the controller watches a resource, or is about to."""
-        self._forget_expected()
-        sights = [each.sight for each in self._open] + list(self._expected)
+        sights = [each.sight for each in self._open] + self._expected()
         return {sight.selectors for sight in sights if sight.resource == resource}
-
-    async def until_back(self, resource: GroupResource) -> None:
-        """Wait while the controller does not watch a resource that it has watched."""
-        while resource in self._ended and not self.is_watching(resource):
-            await self._changed.wait()
 
     async def until_shown(
         self, resource: GroupResource, selectors: Selectors, namespace: str, version: int
@@ -186,16 +181,26 @@ class Streams:
             each.version is None or each.version < version
             for each in self._open
             if each.sight.has(*wanted)
-        ) or any(sight.has(*wanted) for sight in self._expected):
+        ) or any(sight.has(*wanted) for sight in self._expected()):
             with suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_SECONDS):
                     await self._changed.wait()
-            self._forget_expected()
 
-    def _forget_expected(self) -> None:
-        """Expect no longer what has not come."""
+    def _leave(self, sight: Sight) -> None:
+        self._left.pop(sight, None)
+        self._left[sight] = self._clock.monotonic()
+        if len(self._left) > MAX_EXPECTED:
+            del self._left[next(iter(self._left))]
+
+    def _expected(self) -> list[Sight]:
+        """Return what the controller is about to watch: it has, and nothing else shows it now."""
         since = self._clock.monotonic() - RETURN_SECONDS
-        self._expected = {sight: at for sight, at in self._expected.items() if at >= since}
+        shown = {(each.sight.resource, each.sight.namespace) for each in self._open}
+        return [
+            sight
+            for sight, at in self._left.items()
+            if at >= since or shown.isdisjoint(product([sight.resource], {"", sight.namespace}))
+        ]
 
     def _note(self) -> None:
         self._changed.set()

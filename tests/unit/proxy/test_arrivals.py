@@ -12,7 +12,7 @@ from sharder.core.errors import Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName, owner_label
 from sharder.proxy.arrivals import Arrivals
 from sharder.proxy.here import Here
-from sharder.proxy.streams import Event, Selectors, Sight, Streams
+from sharder.proxy.streams import MAX_EXPECTED, Event, Selectors, Sight, Streams
 from sharder.runtime.clock import SystemClock
 from sharder.shard.identity import Identity
 
@@ -97,10 +97,21 @@ async def test_an_object_waits_until_its_children_are_watched_again(
     assert await shard.is_ready(), "they were never watched"
     with shard.streams.opened(ALL, "6"):
         pass
-    assert not await shard.is_ready(), "the controller stands still, and only its stream is open"
+    with shard.streams.opened(ALL._replace(namespace="other"), "7"):
+        assert not await shard.is_ready(), "the controller stands still"
 
-    with shard.streams.opened(ALL, "7"):
-        assert await shard.is_ready()
+        with shard.streams.opened(ALL, "7"):
+            assert await shard.is_ready()
+
+
+def test_only_the_newest_watches_are_expected_to_return() -> None:
+    streams = Shard().streams
+    for number in range(MAX_EXPECTED + 1):
+        with streams.opened(Sight(PODS, "", Selectors(fields=str(number))), "1"):
+            pass
+
+    numbers = {int(each.fields) for each in streams.selectors(PODS)}
+    assert numbers == set(range(1, MAX_EXPECTED + 1))
 
 
 async def test_an_object_waits_for_a_watch_that_begins_with_a_list() -> None:
