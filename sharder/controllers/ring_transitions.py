@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
+from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.ports import Ports
 from sharder.controllers.ring_status import about
 from sharder.core.api.ring import ControllerRing, LastRebalance
@@ -68,15 +69,21 @@ class RingTransitions:
 
     async def run(self) -> NoReturn:
         """Tell transitions until cancelled."""
-        while True:
-            news, rings = list[tuple[ControllerRing, Transition]](), self._cache.rings()
-            for deleted in self._rings.keys() - set(rings):
-                del self._rings[deleted]
-            async for ring in in_slices(rings, self._clock):
-                if (snapshot := self._cache.snapshot(ring)) is not None:
-                    news += [(snapshot.ring, each) for each in self._news(snapshot)]
-            await self._tell(news)
-            await self._clock.sleep(TICK_SECONDS)
+        with self._cache.subscribed(Subscriber(ring=self._see)):
+            while True:
+                news, rings = list[tuple[ControllerRing, Transition]](), self._cache.rings()
+                for deleted in self._rings.keys() - set(rings):
+                    del self._rings[deleted]
+                async for ring in in_slices(rings, self._clock):
+                    if (snapshot := self._cache.snapshot(ring)) is not None:
+                        news += [(snapshot.ring, each) for each in self._news(snapshot)]
+                await self._tell(news)
+                await self._clock.sleep(TICK_SECONDS)
+
+    def _see(self, ring: RingName) -> None:
+        """Begin with a new ring before this leader writes its status."""
+        if (snapshot := self._cache.snapshot(ring)) is not None:
+            self._state_of(snapshot)
 
     def _state_of(self, snapshot: RingSnapshot) -> _State:
         """Return the ring's state; another leader has told the shards of one with a status."""

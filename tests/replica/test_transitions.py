@@ -12,6 +12,7 @@ from sharder.core.names import (
 )
 from tests.replica.staged import staged
 from tests.replica.world import LEASE_PATH, SECRETS, World
+from tests.stage.actors import RING
 from tests.stage.stage import RINGS_PATH, eventually
 
 
@@ -63,9 +64,7 @@ async def test_shards_that_join_leave_fall_silent_and_return_are_told_once(world
     labels = {"controllerring": "demo"}
     assert world.metric("handover_seconds_count", **labels, reason="lost") == 4
     assert world.metric("transitions_total", **labels, reason="ShardLost") == 1
-    journal = world.replicas["r0"].replica.console.ring("demo")  # type: ignore[arg-type]
-    assert journal is not None
-    assert "p1" in str(journal)
+    assert "p1" in str(world.replicas["r0"].replica.console.ring(RING))
 
 
 @staged
@@ -78,6 +77,18 @@ async def test_a_deleted_lease_is_told_long_before_its_objects_are_taken(world: 
         "ShardMissing": "shard p1 missing: no Lease, but might be working, so the objects stay"
     }
     assert set(await reader.news(40)) == {"ShardLost"}
+
+
+@staged
+async def test_the_shards_of_a_new_ring_are_told_though_its_status_is_written_first(
+    world: World,
+) -> None:
+    await world.begin("p0")
+    await world.write("DELETE", f"{RINGS_PATH}/{RING}")
+    reader = Reader(world)
+    await reader.news()
+    await world.write("POST", RINGS_PATH, {"metadata": {"name": RING}, "spec": world.spec()})
+    assert set(await reader.news()) == {"ShardJoined"}
 
 
 @staged
