@@ -162,10 +162,10 @@ def _place_child(
         return Decision(outcome="no_controller", operations=owned(obj.metadata, snapshot, None))
     near = (asked, ShardName(writer.pod_name))
     fit = (each for each in near if each and can_be_shard(writer, each, snapshot))
-    shard = next((each for each in fit if _is_available(each, snapshot)), None)
+    shard = next((each for each in fit if each in snapshot.members.available), None)
     if shard is None:
         shard = expected_of(snapshot, obj)
-    if shard is None or not _is_available(shard, snapshot):
+    if shard is None or shard not in snapshot.members.available:
         shard = _creator(review, snapshot)
     return unassigned(obj.metadata, snapshot) if shard is None else assign(obj, snapshot, shard)
 
@@ -180,7 +180,7 @@ def _destination(review: Review, old: PartialObject, snapshot: RingSnapshot, rol
     if snapshot.tally is not None:
         # Another replica has already answered this request, so its choice is kept.
         asked = snapshot.owner_of(review.obj)
-        if asked is not None and _is_available(asked, snapshot):
+        if asked in snapshot.members.available:
             return Choice(asked)
     directed = directed_of(snapshot, old)
     return choose_anew(snapshot, old) if directed is None else Choice(directed)
@@ -252,7 +252,3 @@ def _releases(
         return False
     # In a repeated call, the object already has the label that our first answer set.
     return snapshot.owner_of(review.obj) in {None, destination}
-
-
-def _is_available(shard: ShardName, snapshot: RingSnapshot) -> bool:
-    return snapshot.members.standing_of(shard) is Standing.AVAILABLE
