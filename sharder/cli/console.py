@@ -9,100 +9,90 @@ import time
 import webbrowser
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
+from sharder.cli.command import Call
 from sharder.config.settings import Settings
-from sharder.core.errors import ConfigError, SharderError
+from sharder.core.errors import ConfigError, NotFound, SharderError
+from sharder.core.names import ObjectRef
+from sharder.kube.client import Client
+from sharder.kube.typed_stores import leases
 
-KUBECTL_SECONDS: Final = 30.0
-"""Limit of one command of kubectl, and of the start of the forwarding."""
+START_SECONDS: Final = 30.0
+"""Limit of the start of the forwarding."""
 
 POLL_SECONDS: Final = 5.0
 """Seconds between two checks of who leads."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kubectl:
-    """Runs kubectl on the namespace of the sharder."""
-
-    namespace: str
-    kubeconfig: str | None = None
-    context: str | None = None
-
-    def find_leader(self) -> str:
-        """Return the pod of the leader; a SharderError says why there is none."""
-        lease = Settings().leader_election.resource_name
-        command = self._command("get", "lease", lease, "-o", "jsonpath={.spec.holderIdentity}")
-        try:
-            holder = subprocess.check_output(  # noqa: S603 - no shell
-                command, env=self._environment, stderr=subprocess.PIPE, timeout=KUBECTL_SECONDS
-            ).decode()
-        except FileNotFoundError as error:
-            raise ConfigError("the console needs kubectl: install it") from error
-        except subprocess.CalledProcessError as error:
-            raise SharderError(f"kubectl get lease: {error.stderr.decode().strip()}") from error
-        except subprocess.TimeoutExpired as error:
-            seconds = f"{KUBECTL_SECONDS:.0f}s"
-            raise SharderError(f"kubectl get lease: no answer within {seconds}") from error
-        if not holder:
-            raise SharderError(f"no replica leads: run sharder check -n {self.namespace}")
-        return holder.partition("_")[0]
-
-    @contextmanager
-    def forwarding(self, pod: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
-        """Forward a local port to the console of a pod while the body runs."""
-        child = subprocess.Popen(  # noqa: S603 - no shell
-            self._command("port-forward", f"pod/{pod}", f"{port}:console"),
-            env=self._environment,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,  # so that Ctrl-C reaches this process alone
-        )
-        try:
-            for _ in range(int(10 * KUBECTL_SECONDS)):
-                if child.poll() is not None:
-                    raise SharderError(f"kubectl cannot forward a port to pod/{pod}")
-                with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-                    break
-                time.sleep(0.1)
-            yield child
-        finally:
-            child.terminate()
-            child.wait()
-
-    def _command(self, *words: str) -> list[str]:
-        context = [] if self.context is None else ["--context", self.context]
-        return ["kubectl", *words, "--namespace", self.namespace, *context]
-
-    @property
-    def _environment(self) -> dict[str, str]:
-        # Not a flag: a kubeconfig can be several files.
-        return {**os.environ, **({"KUBECONFIG": self.kubeconfig} if self.kubeconfig else {})}
-
-
-def run(kubectl: Kubectl, *, port: int, browse: bool) -> None:
+def run(call: Call, *, namespace: str, port: int, browse: bool) -> None:
     """Forward a local port, 0 for any, to the leader's console until Ctrl-C or SIGTERM.
+
+    `namespace` is that of the sharder.
 
     Raises:
         SharderError: there is no leader, or it cannot be reached.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     port, is_open = port or _free_port(), False
+    find = partial(call.connect, partial(_leader, namespace=namespace))
     with suppress(KeyboardInterrupt):
         while True:
             try:
-                leader = kubectl.find_leader()
-                with kubectl.forwarding(leader, port) as child:
+                leader = find()
+                with _forwarding(call, namespace, leader, port) as child:
                     if not is_open:
                         _open(leader, port, browse=browse)
                     is_open = True
-                    while child.poll() is None and kubectl.find_leader() == leader:
+                    while child.poll() is None and find() == leader:
                         time.sleep(POLL_SECONDS)
             except SharderError as error:
                 if not is_open:
                     raise
                 print(f"{error}; trying again", file=sys.stderr)
                 time.sleep(POLL_SECONDS)
+
+
+async def _leader(client: Client, *, namespace: str) -> str:
+    """Return the pod of the leader; a SharderError says why there is none."""
+    ref = ObjectRef(namespace, Settings().leader_election.resource_name)
+    with suppress(NotFound):
+        lease = await leases(client, namespace=namespace).get(ref)
+        if lease.spec.holder_identity:
+            return lease.spec.holder_identity.partition("_")[0]
+    raise SharderError(f"no replica leads: run sharder check -n {namespace}")
+
+
+@contextmanager
+def _forwarding(
+    call: Call, namespace: str, pod: str, port: int
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Forward a local port to the console of a pod while the body runs."""
+    context = [] if call.context is None else ["--context", call.context]
+    # Not a flag: a kubeconfig can be several files.
+    kubeconfig = {"KUBECONFIG": call.kubeconfig} if call.kubeconfig else {}
+    words = ["kubectl", "port-forward", f"pod/{pod}", f"{port}:console", "--namespace", namespace]
+    try:
+        child = subprocess.Popen(  # noqa: S603 - no shell
+            [*words, *context],
+            env={**os.environ, **kubeconfig},
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # so that Ctrl-C reaches this process alone
+        )
+    except FileNotFoundError as error:
+        raise ConfigError("the console needs kubectl: install it") from error
+    try:
+        for _ in range(int(10 * START_SECONDS)):
+            if child.poll() is not None:
+                raise SharderError(f"kubectl cannot forward a port to pod/{pod}")
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                break
+            time.sleep(0.1)
+        yield child
+    finally:
+        child.terminate()
+        child.wait()
 
 
 def _open(leader: str, port: int, *, browse: bool) -> None:

@@ -262,8 +262,6 @@ def console(
     sharder console
     sharder console --no-browser --port 9090
     """
-    from sharder.cli.console import Kubectl
     from sharder.cli.console import run as forward
 
-    kubectl = Kubectl(namespace=namespace, kubeconfig=call.kubeconfig, context=call.context)
-    forward(kubectl, port=port, browse=not no_browser)
+    forward(call, namespace=namespace, port=port, browse=not no_browser)

@@ -5,29 +5,40 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.unit.cli.terminal import Terminal
+
 PROGRAM = [sys.executable, "-c", "from sharder.cli import main; main()", "console", "--no-browser"]
-KUBECTL = """#!/bin/sh
-[ "$1" = port-forward ] || exec printf %s "$HOLDER"
-exec {python} -m http.server "${{3%%:*}}" --bind 127.0.0.1 2>/dev/null
+KUBECTL = f"""#!/bin/sh
+exec {sys.executable} -m http.server "${{3%%:*}}" --bind 127.0.0.1 2>/dev/null
 """
 
 
-def started(folder: Path, holder: str) -> subprocess.Popen[str]:
-    """Run the command with a kubectl that knows the holder of the Lease."""
-    kubectl = folder / "kubectl"
-    kubectl.write_text(KUBECTL.format(python=sys.executable))
+@contextmanager
+def started(folder: Path, cluster: Terminal) -> Iterator[subprocess.Popen[str]]:
+    """Run the command with a kubectl that forwards nothing."""
+    (kubectl := folder / "kubectl").write_text(KUBECTL)
     kubectl.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "HOLDER": holder}
+    variables = {"PATH": f"{folder}:{os.environ['PATH']}", "KUBECONFIG": str(folder / "config")}
     pipe = subprocess.PIPE
-    return subprocess.Popen(PROGRAM, env=environment, stdout=pipe, stderr=pipe, text=True)
+    with cluster.serving(folder / "config"):
+        yield subprocess.Popen(
+            PROGRAM, env={**os.environ, **variables}, stdout=pipe, stderr=pipe, text=True
+        )
 
 
-def test_the_console_of_the_leader_is_forwarded_until_ctrl_c(tmp_path: Path) -> None:
-    with started(tmp_path, "sharder-0_uid") as process:
+def test_the_console_of_the_leader_is_forwarded_until_ctrl_c(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = Terminal(capsys)
+    cluster.others_do("lease sharding-system/sharder spec: {holderIdentity: sharder-0_uid}")
+
+    with started(tmp_path, cluster) as process:
         assert process.stdout is not None
         said = process.stdout.readline()
         url = said.split()[-1].removesuffix("console")
@@ -42,8 +53,8 @@ def test_the_console_of_the_leader_is_forwarded_until_ctrl_c(tmp_path: Path) -> 
         urllib.request.urlopen(url, timeout=30)  # noqa: S310
 
 
-def test_without_a_leader_it_says_so(tmp_path: Path) -> None:
-    with started(tmp_path, "") as process:
+def test_without_a_leader_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with started(tmp_path, Terminal(capsys)) as process:
         _, complaints = process.communicate(timeout=60)
 
     assert process.returncode == 1
