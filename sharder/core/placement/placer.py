@@ -250,6 +250,10 @@ class Placer:
             choice = self.strategy.choose(demand, new, counts)
             if choice.shard is not None:
                 return choice
+            # They need not have the zones of a group alone.
+            for shard in sorted(new, key=lambda each: counts.on(each.name)):
+                if self.strategy.objection(shard, demand, candidates, counts) is None:
+                    return Choice(shard.name)
         return self.strategy.choose(demand, candidates, counts)
 
     def _why_none(self, demand: Demand, counts: Counts) -> str:

@@ -1,6 +1,7 @@
 """Facts about `sharder.core.placement.placer`: where objects go while two revisions are there."""
 
 import pytest
+from msgspec.structs import replace
 
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.shard import Shard
@@ -95,3 +96,14 @@ def test_an_object_that_no_new_shard_can_have_goes_to_an_old_one() -> None:
         counts.see("group", number, Entry(name, (7,)))
 
     assert placer(*MIXED, spec=APART).place(moving("object", group=7), counts).shard in {A, B}
+
+
+def test_the_new_shards_need_not_have_the_zones_of_a_group_alone() -> None:
+    old = [shard(name, revision=OLD, zone=zone) for name, zone in ((A, "1"), (B, "2"))]
+    of = placer(
+        *old, shard(C, revision=NEW, zone="1", since=2.0), spec=replace(APART, min_zones=2)
+    )
+    counts = tally({})
+    counts.see("group", 1, Entry(A, (7,)))
+
+    assert of.place(moving("object", group=7), counts).shard == C
