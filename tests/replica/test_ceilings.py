@@ -147,6 +147,24 @@ async def test_nothing_is_placed_or_displaced_before_all_that_can_be_read_is_cou
     await eventually(lambda: world.counts() == full, within=90)
 
 
+@staged
+async def test_what_cannot_be_read_stops_no_placement_while_namespaces_are_relabelled(
+    world: World,
+) -> None:
+    await quiet(world, "p0", "p1", namespaceSelector={"matchLabels": {"in": "yes"}})
+    for number in range(MANY):
+        await world.add_namespace(f"tenant-{number}", **{"in": "yes"})
+    await world.add_namespace("mine")
+    world.forbid("list", SECRETS)
+    world.refuse(503, method="GET", part="/secrets")
+    await asyncio.sleep(30)
+    for chosen in ("yes", None, "yes"):
+        body: Json = {"metadata": {"labels": {"in": chosen}}}
+        await world.patch("/api/v1/namespaces/mine", body)
+        await asyncio.sleep(3)
+        assert not world.replicas["r0"].replica.cache.uncounted()
+
+
 @pytest.mark.parametrize("others", [0, MANY])
 @staged
 async def test_counts_follow_namespaces_that_come_and_go(world: World, others: int) -> None:

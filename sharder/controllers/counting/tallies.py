@@ -105,12 +105,14 @@ class Tallies:
         state.namespaces, state.wanted = snapshot.namespaces, set(_parts_of(snapshot))
         settle = partial(self._settle, state, group)
         for part in sorted(state.wanted):
-            if is_relabelled and part in state.watches and _spans(part, snapshot):
-                state.watches.pop(part).stop()
-            if part not in state.watches:
-                state.watches[part] = TallyWatch(
+            before = state.watches.get(part)
+            if before is None or (is_relabelled and _spans(part, snapshot)):
+                watch = state.watches[part] = TallyWatch(
                     self._ports, group, part=part, tally=state.tally, on_change=settle
                 )
+                if before is not None:
+                    before.stop()
+                    watch.is_given_up = before.is_given_up  # until it can be listed
         settle()
 
     def _settle(self, state: _CountedRing, group: asyncio.TaskGroup) -> None:
