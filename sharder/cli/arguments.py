@@ -74,7 +74,7 @@ def _argument(parameter: inspect.Parameter, hint: Any) -> Argument:  # noqa: ANN
     if hint is bool:
         return Argument(_names(parameter, words), {**options, "action": "store_true"})
     options |= {"metavar": metavar[0]} if metavar else {}
-    options |= {"type": _parser(_READ[hint])} if hint in _READ else {}
+    options |= {"type": _READ[hint]} if hint in _READ else {}
     if default is not parameter.empty:
         options["default"] = [] if default == () else default
     if not is_option:
@@ -114,9 +114,9 @@ def _pair(word: str) -> ObjectRef:
 
 
 _READ: Final[Mapping[object, Callable[[str], object]]] = {
-    timedelta: _duration,
-    ObjectRef: _pair,
-    GroupResource: parse_resource,
+    timedelta: _parser(_duration),
+    ObjectRef: _parser(_pair),
+    GroupResource: _parser(parse_resource),
     Path: Path,
     int: int,
 }

@@ -56,8 +56,8 @@ class Decoder:
         for key, value in values.items():
             path, of = f"{prefix}{key}", known.get(str(key))
             if of is None:
-                close = get_close_matches(str(key), known, n=1, cutoff=0.8)
-                hint = f" (did you mean {prefix}{close[0]}?)" if close else ""
+                close = get_close_matches(path, [prefix + name for name in known], cutoff=0.8)
+                hint = f" (did you mean {close[0]}?)" if close else ""
                 self.unknown.append(f"{path}: unknown field{hint}")
             elif value is not None and value != "":
                 try:

@@ -73,7 +73,8 @@ def load(
     tree = _document(file, decoder.problems)
     unknown = _set_variables(tree, environment or {})
     for dotted, text in (flags or {}).items():
-        _set(tree, tuple(dotted.split(".")), Text(dotted, text))
+        if text:
+            _set(tree, tuple(dotted.split(".")), Text(dotted, text))
     settings = decoder.group(Settings, tree)
     unknown = [*decoder.unknown, *unknown]
     problems = [*decoder.problems, *(unknown if strict else ()), *_conflicts(decoder.given)]

@@ -54,7 +54,7 @@ class NamespaceSelection:
         affected = set[RingName]().union(
             *(self._change(name, labels) for name, labels in present.items())
         )
-        if self.known != self._labels.keys():
+        if any((name in self.known) != (name in self._labels) for name in present):
             self.known = frozenset(self._labels)
         return affected
 

@@ -228,7 +228,14 @@ def settings_from(
     try:
         return msgspec.convert({**given, **named, "lease": given}, Settings)
     except msgspec.ValidationError as error:  # of the times of the Lease
-        raise ConfigError(str(error)) from error
+        raise ConfigError(str(error).partition(" - at ")[0]) from error
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a whole number") from error
 
 
 def _seconds(text: str) -> float:
@@ -246,7 +253,7 @@ _PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
     "lease_duration": _whole_seconds,
     "renew_deadline": _seconds,
     "retry_period": _seconds,
-    "workers": int,
+    "workers": _number,
     "drain_grace": parse_time,
     "stop_grace": parse_time,
     "drain_on_stop": parse_time,

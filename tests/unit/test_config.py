@@ -41,7 +41,10 @@ def test_nothing_given_means_the_defaults_of_the_reference() -> None:
         == Settings()
         == settings("logging:\nhealth: {bindAddress: }\nconsole: {bindAddress: ''}")
     )
-    assert load(environment={"SHARDER_LOGGING_LEVEL": ""}).settings == defaults
+    nothing = {"SHARDER_LOGGING_LEVEL": ""}, {"clientConnection.kubeconfig": ""}
+    assert load(f"{HEADER}clientConnection: {{kubeconfig: x}}".encode(), *nothing).settings == (
+        settings("clientConnection: {kubeconfig: x}")
+    )
     assert defaults.leader_election.lease_duration == timedelta(seconds=15)
     assert defaults.leader_election.resource_name == "sharder"
     assert defaults.leader_election.resource_namespace == "sharding-system"
@@ -88,12 +91,13 @@ def test_every_field_has_a_variable() -> None:
 
 
 def test_unknown_fields_are_reported_one_by_one_with_what_may_be_meant() -> None:
-    text = f"{HEADER}health: {{bindAdress: ':1'}}\nextra: {{a: 1}}"
+    text = f"{HEADER}health: {{bindAdress: ':1'}}\nextra: {{a: 1}}\nlogging: {{lvl: a}}"
     environment = {"SHARDER_EXTRA": "1", "OTHER": "2"}
 
     assert load(text.encode(), environment).unknown == (
         "health.bindAdress: unknown field (did you mean health.bindAddress?)",
         "extra: unknown field",
+        "logging.lvl: unknown field (did you mean logging.level?)",
         "SHARDER_EXTRA: unknown variable",
     )
 

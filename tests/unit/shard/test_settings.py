@@ -137,12 +137,14 @@ def test_all_malformed_variables_are_named_together() -> None:
 
     message = str(caught.value)
     parts = (
-        "SHARD_WORKERS",
+        "SHARD_WORKERS: 'many' is not a whole",
         "SHARD_DRAIN_GRACE: 'inf'",
         ": '1500ms' is not a whole",
         "SHARD_DRAIN_ON_STOP: '2 min",
     )
     assert all(part in message for part in parts)
+    with pytest.raises(ConfigError, match=r"retry_period=2\.0\)$"):
+        settings_from({"SHARD_LEASE_DURATION": "5"}, host="h", namespace="n")
 
 
 @pytest.mark.parametrize(
