@@ -140,11 +140,13 @@ async def test_a_label_that_another_webhook_strips_is_reported_and_rarely_writte
 async def test_a_missing_right_is_a_problem_of_the_ring_that_names_the_rule(world: World) -> None:
     await world.quiet("p0")
     end = world.refuse(403, part="/websites/", message="cannot patch")
+    await world.add_namespace(BROKEN)
     await world.put("site")
+    await world.put("site", namespace=BROKEN)
     await world.put("other", "", SECRETS)
     await eventually(lambda: world.conditions()["Ready"] != "ReconciliationSucceeded", within=20)
     message = world.message()
-    assert "cannot write websites.example.com" in message
+    assert message.count("cannot write websites.example.com") == 1
     assert "resources: [websites]" in message
     assert world.owner("other", SECRETS) == "p0"
     assert any("cannot write websites" in text for _, text in world.events())

@@ -18,7 +18,7 @@ from sharder.controllers.ports import BACKOFF, Ports
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.errors import ApiError, Forbidden, InvalidObject, Rejected, Unavailable
-from sharder.core.names import RingName
+from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.conditions import Troubled
 
@@ -205,7 +205,7 @@ class Failures:
             _log.warning("cannot move objects", extra=fields)
 
     def _note_rights(self, key: ObjectKey, error: ApiError | InvalidObject | None) -> None:
-        """Report, for each part, the first object that we have no right to write."""
+        """Report, for each resource, the first object that we have no right to write."""
         record, part = self._table.get(key), self._parts[key.part]
         before, is_forbidden = bool(part.forbidden), isinstance(error, Forbidden)
         part.forbidden += is_forbidden - record.is_forbidden
@@ -215,6 +215,9 @@ class Failures:
             self._report(key.ring)
 
     def _report(self, ring: RingName) -> None:
-        known = [self._parts[part].problem for part in sorted(self._parts) if part.ring == ring]
-        problems = dict.fromkeys(filter(None, known))
-        self._ports.on_problem(ring, "write", "; ".join(problems) or None)
+        problems = dict[GroupResource, str]()
+        for part, known in self._parts.items():
+            if part.ring == ring and known.problem:
+                problems.setdefault(part.resource, known.problem)
+        texts = [problems[resource] for resource in sorted(problems)]
+        self._ports.on_problem(ring, "write", "; ".join(texts) or None)

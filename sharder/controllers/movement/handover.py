@@ -82,10 +82,10 @@ class Handover:
             Superseded: we lost leadership, or the ring has changed.
         """
         key = ResourceKey(snapshot.name, resource.id)
-        refs = self._pending.start(key, [obj.metadata.ref for obj in found])
+        refs = set(self._pending.start(key, [obj.metadata.ref for obj in found]))
         left = dict[ObjectRef, float]()
         try:
-            mine = [obj for obj in found if obj.metadata.ref in set(refs)]
+            mine = [obj for obj in found if obj.metadata.ref in refs]
             left = await self._transfer(snapshot, resource, mine)
         except ApiError as error:
             self._mover.written.failed(snapshot.name, error)

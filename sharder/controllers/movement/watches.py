@@ -150,11 +150,12 @@ class Watches:
 
     def _see(self, snapshot: RingSnapshot, state: _State) -> None:
         """Follow each of the ring's resources, and drop all others."""
+        namespaces = {"", *snapshot.namespaces}
         for key, role in list(state.roles.items()):
             if snapshot.roles.get(key.resource) is not role:
                 self._drop(state, key)
             for ref, _ in list(self._table.of(Part(key))):
-                if ref.namespace not in {"", *snapshot.namespaces}:
+                if ref.namespace not in namespaces:
                     self._table.leave(ObjectKey(key, ref), State.UNASSIGNED)
                     self._table.leave(ObjectKey(key, ref), State.DRAINING)
         for resource, role in snapshot.roles.items():
