@@ -148,7 +148,7 @@ async def test_a_missing_right_is_a_problem_of_the_ring_that_names_the_rule(worl
     message = world.message()
     assert message.count("cannot write websites.example.com") == 1
     assert "resources: [websites]" in message
-    assert world.owner("other", SECRETS) == "p0"
+    await eventually(lambda: world.owner("other", SECRETS) == "p0", within=2)
     assert any("cannot write websites" in text for _, text in world.events())
     end()
     await eventually(lambda: world.conditions()["Ready"] == "ReconciliationSucceeded", within=400)
