@@ -144,11 +144,11 @@ async def test_a_missing_right_is_a_problem_of_the_ring_that_names_the_rule(worl
     await world.put("site")
     await world.put("site", namespace=BROKEN)
     await world.put("other", "", SECRETS)
-    await eventually(lambda: world.conditions()["Ready"] != "ReconciliationSucceeded", within=20)
+    await asyncio.sleep(20)
     message = world.message()
     assert message.count("cannot write websites.example.com") == 1
     assert "resources: [websites]" in message
-    await eventually(lambda: world.owner("other", SECRETS) == "p0", within=2)
+    assert world.owner("other", SECRETS) == "p0"
     assert any("cannot write websites" in text for _, text in world.events())
     end()
     await eventually(lambda: world.conditions()["Ready"] == "ReconciliationSucceeded", within=400)
