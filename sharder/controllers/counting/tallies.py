@@ -223,7 +223,9 @@ class TallyMonitor:
         before, excess = seen.excess, excess_of(snapshot)
         seen.excess = excess
         is_due = bool(excess) and now >= seen.requested_at + PAUSE_SECONDS
-        if before is None or _grows(before, excess) or is_due:
+        # A shrinking excess is being drained.
+        grows = before is None or any(many > before.get(s, 0) for s, many in excess.items())
+        if grows or is_due:
             seen.requested_at = now
             self._resync(snapshot.name)
 
@@ -244,8 +246,3 @@ class TallyMonitor:
         elif tally.departures != seen.departures and now >= seen.tried_at + RETRY_SECONDS:
             seen.departures, seen.tried_at = tally.departures, now
             (self._resync if orphaned else self._recheck)(snapshot.name)
-
-
-def _grows(before: Mapping[ShardName, int], excess: Mapping[ShardName, int]) -> bool:
-    """Return whether any shard's excess grows; a shrinking excess is being drained."""
-    return any(many > before.get(shard, 0) for shard, many in excess.items())

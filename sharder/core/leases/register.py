@@ -5,6 +5,7 @@ those that were deleted.  It has no clock: each call passes the time in monotoni
 """
 
 from collections.abc import Collection, Iterable, Set
+from dataclasses import replace
 from math import inf
 
 from sharder.core.api.lease import Lease
@@ -141,7 +142,7 @@ class Membership:
         self._rings[ring].depart(ObjectRef("", shard), at + UNKNOWN_SILENCE)
 
     def _adjusted(self, observed: ObservedLease) -> ObservedLease:
-        return observed.anew(observed.since + self._blind)
+        return replace(observed, since=observed.since + self._blind)
 
     def _leave(
         self, ref: ObjectRef, at: float, renewed: float | None = None

@@ -235,10 +235,6 @@ class ObservedLease:
             and problem_of(self.lease) is problem_of(lease) is None
         )
 
-    def anew(self, at: float) -> "ObservedLease":
-        """Return the same observation, as if the spec had last changed at `at`."""
-        return ObservedLease(self.lease, at, renewed=self.renewed)
-
     def silent_at(self) -> float:
         """Return when the Lease can be taken, if the shard does not renew it before."""
         return self.since + stops_after(self.lease)
