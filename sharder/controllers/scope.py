@@ -96,10 +96,6 @@ class Part(NamedTuple):
         """Return whether all objects of another part are in this one."""
         return self.resource_key == other.resource_key and self.namespace in {"", other.namespace}
 
-    def holds(self, key: ObjectKey) -> bool:
-        """Return whether the object is in this part."""
-        return self.includes(key.part)
-
 
 ListScope: TypeAlias = tuple[str, ...]
 """The namespaces of the requests that together return all objects in scope."""
@@ -202,13 +198,13 @@ def requests_of(resource: Resource, list_scope: ListScope) -> ListScope:
     return list_scope if resource.namespaced else WHOLE
 
 
-def is_part_of(snapshot: RingSnapshot, part: Part) -> bool:
-    """Return whether a ring has this part now, as its main resources are listed."""
-    if snapshot.roles.get(part.resource, Role.CONTROLLED) is Role.CONTROLLED:
-        return False
-    if part.resource in snapshot.cluster_scoped or not snapshot.is_split:
-        return not part.namespace
-    return part.namespace in snapshot.namespaces
+def parts_of(snapshot: RingSnapshot) -> set[Part]:
+    """Return the parts of a ring, as its main resources are listed."""
+    return {
+        Part(ResourceKey(snapshot.name, main.id), namespace)
+        for main in snapshot.resources
+        for namespace in (WHOLE if main.id in snapshot.cluster_scoped else scope_of(snapshot))
+    }
 
 
 async def read(objects: Objects, resource: Resource, ref: ObjectRef) -> PartialObject:

@@ -20,8 +20,8 @@ from sharder.controllers.ports import Ports
 from sharder.controllers.scope import (
     Part,
     ResourceKey,
-    is_part_of,
     naming_the_rule,
+    parts_of,
     requests_of,
     scope_of,
     selector_text,
@@ -146,7 +146,8 @@ class ObjectCount:
             del self._rings[name]
             return
         began = self._clock.monotonic()
-        state.parts = {p: known for p, known in state.parts.items() if is_part_of(snapshot, p)}
+        present = parts_of(snapshot)
+        state.parts = {p: known for p, known in state.parts.items() if p in present}
         listed = await self._count(snapshot, state)
         state.moves.clear()
         now = self._clock.monotonic()

@@ -6,7 +6,7 @@ leader acts on changes, soon but not too often (docs/placement.md, "The tally").
 """
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -16,7 +16,7 @@ from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.counting.tally_watch import TallyPorts, TallyWatch
 from sharder.controllers.counting.unread_parts import BACKOFF
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import WHOLE, Part, ResourceKey, scope_of
+from sharder.controllers.scope import Part, parts_of
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.desired import excess_of
 from sharder.core.names import GroupResource, RingName, ShardName
@@ -102,7 +102,7 @@ class Tallies:
         is_relabelled = came_full or gone & self._cache.namespaces.known
         if came_full:
             state.tally.synced = False
-        state.namespaces, state.wanted = snapshot.namespaces, set(_parts_of(snapshot))
+        state.namespaces, state.wanted = snapshot.namespaces, parts_of(snapshot)
         settle = partial(self._settle, state, group)
         for part in sorted(state.wanted):
             before = state.watches.get(part)
@@ -136,13 +136,6 @@ class Tallies:
         """Forget the objects of a part, unless another part has them."""
         async for identity in in_slices(tally.shown_by(part), self._clock):
             tally.see(part, identity, None)
-
-
-def _parts_of(snapshot: RingSnapshot) -> Iterator[Part]:
-    for resource in snapshot.resources:
-        key = ResourceKey(snapshot.name, resource.id)
-        namespaces = WHOLE if resource.id in snapshot.cluster_scoped else scope_of(snapshot)
-        yield from (Part(key, namespace) for namespace in namespaces)
 
 
 def _spans(part: Part, snapshot: RingSnapshot) -> bool:

@@ -25,7 +25,7 @@ from sharder.controllers.scope import (
     ListScope,
     Part,
     ResourceKey,
-    is_part_of,
+    parts_of,
     scope_of,
 )
 from sharder.core.api.lease import to_the_second
@@ -85,8 +85,7 @@ class Resync:
 
     def uncontrolled(self, snapshot: RingSnapshot) -> int:
         """Return how many objects of the ring's controlled resources have no controller."""
-        known = self._uncontrolled.items()
-        return sum(many for part, many in known if is_part_of(snapshot, part))
+        return sum(self._uncontrolled.get(part, 0) for part in parts_of(snapshot))
 
     async def reconcile(self, name: RingName) -> float | None:
         """Pass over the ring's objects; return the seconds until the next pass.
@@ -204,7 +203,7 @@ class Resync:
         for part, error in context.unread.items():
             self._unread.failed(part, error)
         for each in read:
-            if is_part_of(context.snapshot, each.part):
+            if each.part in parts_of(context.snapshot):
                 self._uncontrolled[each.part] = each.uncontrolled
             if self._unread.read(each.part):
                 self._count.moved(each.part.ring)
