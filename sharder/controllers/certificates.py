@@ -9,7 +9,6 @@ result.
 import logging
 from collections.abc import Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from typing import Final, NoReturn, Protocol
 
 from sharder.core.api.cluster import Secret
@@ -36,16 +35,6 @@ _NEXT_KEY: Final = "ca-next.key"
 """The key of the Secret with which 0.2.0 replaced a CA; it is removed."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Change:
-    """The next content of the Secret, and why."""
-
-    bundle: CertificateBundle
-    why: str
-    fulfils: bool = False
-    """Whether the change fulfils the request in the annotation, which is then removed."""
 
 
 class Secrets(Readable[Secret], Writable[Secret], Appliable[Secret], Protocol):
@@ -89,15 +78,19 @@ class Certificates:
             self._rests = True
             secret = await self._find()
             found = CertificateBundle.from_secret_data((secret.data if secret else None) or {})
-            fault = problem(found, self._policy.names, self._clock.now())
-            if fault is not None:
-                change = _Change(bundle=self._repaired(found), why=fault)
+            now, part, requested = self._clock.now(), None, _request(secret)
+            why = problem(found, self._policy.names, now)
+            if why is not None:
+                bundle = self._repaired(found)
             else:
-                change = self._next(found, _request(secret))
-            if change.bundle == found or await self._wrote(secret, change):
-                self._current = change.bundle
-                self._rests = self._rests and not _request(secret)
-                return change.bundle
+                part = due(found, self._policy, now, requested=requested, leads=self._leads())
+                bundle = found if part is None else replaced(found, part, self._policy, now)
+            fulfils = part is not None and part is requested
+            body = _patch_of(secret, bundle, fulfils=fulfils)
+            why = why or f"replace the {part} certificate"
+            if bundle == found or await self._wrote(secret, body, why):
+                self._current, self._rests = bundle, self._rests and not requested
+                return bundle
 
     async def keep(self, use: Callable[[CertificateBundle], None]) -> None:
         """Keep the Secret valid until cancelled; `use` gets the bundle at each read.
@@ -139,18 +132,6 @@ class Certificates:
                     logged = str(error)
                     _log.warning("certificate check failed, will retry", extra={"error": logged})
 
-    def _next(self, found: CertificateBundle, requested: Part | None) -> _Change:
-        """Return the next change of a usable bundle."""
-        now = self._clock.now()
-        part = due(found, self._policy, now, requested=requested, leads=self._leads())
-        if part is None:
-            return _Change(bundle=found, why="")
-        return _Change(
-            bundle=replaced(found, part, self._policy, now),
-            why=f"replace the {part} certificate",
-            fulfils=part is requested,
-        )
-
     def _repaired(self, found: CertificateBundle) -> CertificateBundle:
         """Return ours, or else what `found` still has; without a usable CA, a new bundle."""
         now = self._clock.now()
@@ -167,21 +148,21 @@ class Certificates:
         except NotFound:
             return None
 
-    async def _wrote(self, secret: Secret | None, change: _Change) -> bool:
-        """Write the change; return False if the Secret has to be read again."""
+    async def _wrote(self, secret: Secret | None, body: Json, why: str) -> bool:
+        """Write the Secret; return False if it has to be read again."""
         try:
             if secret is None:
                 # A right to a single name permits creation only by server-side apply.
                 await self._secrets.apply(self._ref, _empty(self._ref.name))
                 return False
-            await self._secrets.patch(self._ref, _patch_of(secret, change))
+            await self._secrets.patch(self._ref, body)
         except Conflict:
             return False
         except NotFound:
             if secret is None:
                 raise  # there is no such namespace
             return False
-        _log.info("wrote certificates", extra={"object": str(self._ref), "why": change.why})
+        _log.info("wrote certificates", extra={"object": str(self._ref), "why": why})
         return True
 
 
@@ -195,8 +176,10 @@ def _request(secret: Secret | None) -> Part | None:
     return Part(asked) if asked in set(Part) else None
 
 
-def _patch_of(secret: Secret, change: _Change) -> Json:
-    metadata: dict[str, Json] = {"resourceVersion": secret.metadata.resource_version}
-    if change.fulfils:
+def _patch_of(secret: Secret | None, bundle: CertificateBundle, *, fulfils: bool) -> Json:
+    """Return the next content of the Secret; if it `fulfils` the request, that is removed."""
+    version = secret.metadata.resource_version if secret else ""
+    metadata: dict[str, Json] = {"resourceVersion": version}
+    if fulfils:
         metadata["annotations"] = {ROTATE_ANNOTATION: None}
-    return {"metadata": metadata, "data": {_NEXT_KEY: None, **change.bundle.to_secret_data()}}
+    return {"metadata": metadata, "data": {_NEXT_KEY: None, **bundle.to_secret_data()}}
