@@ -104,7 +104,7 @@ def shard_of(lease: Lease, complain: Callable[[str], None] = lambda _why: None) 
 
     `complain` is called with each annotation that is invalid and left out, and why.
     """
-    meta = lease.metadata
+    meta, acquired = lease.metadata, parse_time(lease.spec.acquire_time)
 
     def parsed(key: str, read: Callable[[str], T], default: T) -> T:
         text = meta.annotation(key)
@@ -124,7 +124,7 @@ def shard_of(lease: Lease, complain: Callable[[str], None] = lambda _why: None) 
         cordoned=parsed(CORDONED_ANNOTATION, _flag, default=False),
         evacuating=parsed(EVACUATE_ANNOTATION, _evacuation, default=False),
         revision=(revision := meta.label(REVISION_LABEL)),
-        since=_seconds(lease.spec.acquire_time) if revision else 0.0,
+        since=acquired.timestamp() if revision and acquired else 0.0,
         ready=meta.label(STATE_LABEL) not in _UNWELL,
         problem=parsed(PROBLEM_ANNOTATION, _problem, ""),
     )
@@ -159,11 +159,6 @@ def _weight(text: str) -> float:
     if not MIN_WEIGHT <= weight <= MAX_WEIGHT:
         raise ValueError(f"{text!r} is not between {MIN_WEIGHT} and {MAX_WEIGHT}")
     return float(weight)
-
-
-def _seconds(text: str | None) -> float:
-    time = parse_time(text)
-    return 0.0 if time is None else time.timestamp()
 
 
 def _evacuation(text: str) -> bool:

@@ -32,6 +32,8 @@ from sharder.core.placement.strategy import Choice, Layout, Strategy
 TOKENS_PER_MEMBER = 100
 """The number of tokens of one shard on the ring, as in the reference."""
 
+_INDICES: Final = tuple(str(index).encode() for index in range(TOKENS_PER_MEMBER))
+
 _Tokens: TypeAlias = "array[int]"
 """Tokens in order.  An array is faster to copy and to free than a list of 100,000 numbers."""
 
@@ -62,7 +64,8 @@ class HashRing:
         for member in self.members:
             # One that shared a token with a shard that left gets it back.
             if complete[member] < TOKENS_PER_MEMBER:
-                added |= dict.fromkeys(_tokens_of(member), member)
+                name = member.encode()
+                added |= {xxh64_intdigest(name + index): member for index in _INDICES}
         self._add(added)
 
     def _add(self, added: Mapping[int, ShardName]) -> None:
@@ -102,14 +105,6 @@ class HashRing:
             if owner not in seen:
                 seen.add(owner)
                 yield owner
-
-
-_INDICES: Final = tuple(str(index).encode() for index in range(TOKENS_PER_MEMBER))
-
-
-def _tokens_of(member: ShardName) -> list[int]:
-    name = member.encode()
-    return [xxh64_intdigest(name + index) for index in _INDICES]
 
 
 class ConsistentHash(Strategy):
