@@ -15,14 +15,14 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 from sharder.controllers.cache_events import (
     LEASES,
     Subscriber,
     WatchHealth,
 )
-from sharder.controllers.ring_store import NamespaceSelection, RingStore
+from sharder.controllers.ring_store import Event, NamespaceSelection, RingStore
 from sharder.controllers.scope import splits
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import LabelSelector, PartialObject
@@ -50,8 +50,6 @@ DISCOVERY_SECONDS: Final = 30.0
 
 WATCHES = ("controllerrings", LEASES, "namespaces")
 """The watches of every replica."""
-
-Event: TypeAlias = Listed[V] | Changed[V] | Removed[V]
 
 
 class ClusterCache:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from sharder.core.api.meta import LabelSelector, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing, UnreadableRing
@@ -12,8 +13,10 @@ from sharder.core.leases.register import Membership
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.build import sharded_resources
 from sharder.ports import Changed, Listed, Objects, Removed
+from sharder.runtime.reflector import V
 
 Labels = Mapping[str, str]
+Event: TypeAlias = Listed[V] | Changed[V] | Removed[V]
 
 
 @dataclass(slots=True)
@@ -38,9 +41,7 @@ class NamespaceSelection:
         self.known = frozenset[str]()
         """The names of all namespaces; the same object until one is created or deleted."""
 
-    def store(
-        self, event: Listed[PartialObject] | Changed[PartialObject] | Removed[PartialObject]
-    ) -> set[RingName]:
+    def store(self, event: Event[PartialObject]) -> set[RingName]:
         """Store namespaces as the watch shows them; return the rings whose selection changes."""
         present: dict[str, Labels | None] = {}
         match event:
@@ -129,9 +130,7 @@ class RingStore:
         """Return the names of all rings, readable or not."""
         return {*self.rings, *self.unreadable}
 
-    async def store(
-        self, event: Listed[ControllerRing] | Changed[ControllerRing] | Removed[ControllerRing]
-    ) -> set[RingName]:
+    async def store(self, event: Event[ControllerRing]) -> set[RingName]:
         """Store rings as the watch shows them; return those that have changed."""
         gone = set[RingName]()
         present: Sequence[ControllerRing] = ()
