@@ -24,7 +24,8 @@ from sharder.controllers.movement.table import Table
 from sharder.controllers.movement.watches import Watches
 from sharder.controllers.ports import Ports
 from sharder.core.names import RingName, ShardName
-from sharder.core.status.conditions import ObjectStats, Troubled, stats_of
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.status.conditions import ObjectStats, stats_of
 
 
 class HandoverLoop:
@@ -34,10 +35,10 @@ class HandoverLoop:
         """Connect the parts."""
         self._cache = ports.cache
         self._lease_guard = LeaseGuard(ports)
-        pending = HandoverQueue(ports, Table(ports))
-        self.mover = Mover(ports, self._lease_guard, pending)
-        self.handover = Handover(ports, self.mover, pending)
-        self.watches = Watches(ports, pending, forget=self.handover.forget)
+        self._pending = HandoverQueue(ports, Table(ports))
+        self.mover = Mover(ports, self._lease_guard, self._pending)
+        self.handover = Handover(ports, self.mover, self._pending)
+        self.watches = Watches(ports, self._pending, forget=self.handover.forget)
 
     async def run(self) -> None:
         """Watch and hand over until cancelled."""
@@ -46,7 +47,8 @@ class HandoverLoop:
         with self._cache.subscribed(subscriber):
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._lease_guard.run(), name="lease guard")
-                group.create_task(self.handover.run(), name="hand-over")
+                working = self._pending.run(self.handover.carry_over)
+                group.create_task(working, name="hand-over")
                 group.create_task(self.watches.run(), name="watches")
 
 
@@ -66,6 +68,7 @@ class Movement:
         )
         self._loop = HandoverLoop(inside)
         self._mover, self.watches = self._loop.mover, self._loop.watches
+        self.failures = self._mover.failures
         self.resync = Resync(
             inside,
             mover=self._mover,
@@ -88,16 +91,9 @@ class Movement:
             return None
         return replace(stats, uncontrolled=self.resync.uncontrolled(snapshot))
 
-    def apart(self, ring: RingName) -> Troubled | None:
-        """Return the controlled objects that are not with their owners, None if there are none."""
-        snapshot = self._ports.cache.snapshot(ring)
-        return None if snapshot is None else self._mover.failures.apart(snapshot)
-
-    def uncounted(self, ring: RingName) -> tuple[str, ...]:
+    def uncounted(self, snapshot: RingSnapshot) -> tuple[str, ...]:
         """Return the parts of a ring that cannot be read, for people; their counts are old."""
-        snapshot = self._ports.cache.snapshot(ring)
-        counted = () if snapshot is None else snapshot.counts.unread
-        return tuple(sorted({*self._unread.names(ring), *counted}))
+        return tuple(sorted({*self._unread.names(snapshot.name), *snapshot.counts.unread}))
 
     def _assigned(self, ring: RingName, source: ShardName | None, target: ShardName) -> None:
         self._object_count.assigned(ring, source, target)

@@ -36,10 +36,6 @@ class Handover:
         self._failures = mover.failures
         self._pending = pending
 
-    async def run(self) -> None:
-        """Hand over objects until cancelled."""
-        await self._pending.run(self.carry_over)
-
     def forget(self, resource_key: ResourceKey) -> None:
         """Forget a resource that was removed from the ring."""
         self._failures.forget(resource_key)

@@ -100,26 +100,19 @@ class LeaseGuard:
             yield lambda: None
             return
         ref = ObjectRef(snapshot.members.namespaces.get(shard, ""), shard)
-        async with self._lock(ref):
+        async with self._locks.setdefault(ref, asyncio.Lock()):
             is_written = ref not in snapshot.members.validity.problems
             held_lease = await self._fresh(ref) if is_written else None
         if held_lease is None:
-            confirmed = await self._unheld.confirm(snapshot.ring, shard)
-            yield partial(self._check_away, snapshot.name, shard, confirmed)
+            confirm = await self._unheld.confirm(snapshot.ring, shard)
+            yield partial(self._check_away, snapshot.name, shard, confirm)
             return
         held_lease.users += 1
-        is_checked = False
-
-        def check() -> None:
-            nonlocal is_checked
-            self._check_away(snapshot.name, shard, partial(self._check, ref, held_lease))
-            is_checked = True
-
         try:
-            yield check
-            if is_checked:
-                held_lease.useful = True
-                self._resting.pop(ref, None)
+            check = partial(self._check, ref, held_lease)
+            yield partial(self._check_away, snapshot.name, shard, check)
+            held_lease.useful = True
+            self._resting.pop(ref, None)
         finally:
             held_lease.users -= 1
             held_lease.used = self._clock.monotonic()
@@ -158,15 +151,12 @@ class LeaseGuard:
         if is_lost or held_lease.until - self._clock.monotonic() <= REQUEST_SECONDS:
             raise Unavailable(f"lease {ref} is lost, or expires too soon for another write")
 
-    def _lock(self, ref: ObjectRef) -> asyncio.Lock:
-        return self._locks.setdefault(ref, asyncio.Lock())
-
     async def _release_idle(self) -> None:
         now = self._clock.monotonic()
         known = self._resting.items()
         self._resting = {ref: rest for ref, rest in known if now < rest.until + REST.cap}
         for ref, held_lease in list(self._held.items()):
-            async with self._lock(ref):
+            async with self._locks.setdefault(ref, asyncio.Lock()):
                 if not held_lease.users and now - held_lease.used >= IDLE_SECONDS:
                     await self._release(ref, held_lease)
 
@@ -188,7 +178,8 @@ class LeaseGuard:
             raise
 
     async def _hold(self, ref: ObjectRef, held_lease: _HeldLease | None) -> _HeldLease | None:
-        lease = held_lease.lease if held_lease is not None else self._known(ref)
+        observed = held_lease or self._cache.membership.observed(ref)
+        lease = None if observed is None else observed.lease
         while lease is not None:
             if not is_given_up(lease):
                 self._held.pop(ref, None)
@@ -226,10 +217,6 @@ class LeaseGuard:
             renew_time=now,
             lease_transitions=known.lease_transitions if is_ours else known.next_transition,
         )
-
-    def _known(self, ref: ObjectRef) -> Lease | None:
-        observed = self._cache.membership.observed(ref)
-        return observed.lease if observed is not None else None
 
     async def _read(self, ref: ObjectRef) -> Lease | None:
         try:

@@ -14,8 +14,9 @@ from sharder.controllers.ports import Ports
 from sharder.controllers.scope import WHOLE, ListScope, ObjectKey, Part, Watch
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Forbidden, NotFound
+from sharder.core.movement.acknowledgement import fingerprint
 from sharder.core.movement.desired import choose
-from sharder.core.movement.release import UNKNOWN, Release, release_by
+from sharder.core.movement.release import UNKNOWN, Release
 from sharder.core.names import ObjectRef, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Changed, Listed, Removed
@@ -204,8 +205,9 @@ class ObjectWatch:
             record.release = Release(record.states[self._state].shard)
         elif snapshot is not None:
             # Our own write is known already, without the drain.
-            if record.release is None or record.release.version != last.metadata.resource_version:
-                record.release = release_by(snapshot, self._shard_of(last), last.metadata)
+            version, proof = last.metadata.resource_version, fingerprint(last.metadata, snapshot)
+            if record.release is None or record.release.version != version:
+                record.release = Release(self._shard_of(last), version, proof)
             self._report(snapshot, last)
         self._pending.add(key, is_released=True)
         self._table.leave(key, self._state)

@@ -63,8 +63,8 @@ class OverdueDrains:
             if snapshot is None or resource_key.resource not in snapshot.roles:
                 continue  # its series are hidden, or soon will be
             drains = self._overdue_of(snapshot, resource_key)
-            overdue = self._ports.metrics.gauges["overdue_drains"]
-            overdue.show(len(drains), resource_key.ring, *resource_key.resource)
+            shown = self._ports.metrics.gauges["overdue_drains"]
+            shown.show(len(drains), resource_key.ring, *resource_key.resource)
             found[resource_key.ring] += drains
             is_untold = (d for d in drains if self._table.get(d[0]).told != d[1].since)
             untold += islice(is_untold, MAX_EVENTS)

@@ -5,8 +5,8 @@ grow with the number of objects: main objects are remembered only if they wait f
 control others (docs/protocol.md, "Moving objects").
 """
 
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Final
 
 from sharder.controllers.counting.unread_parts import Unreadable
@@ -94,8 +94,7 @@ class PartPass:
                     await self._move(writes, obj)
         for controlled in self.main.controlled_resources:
             if self._snapshot.roles[controlled.id] is Role.CONTROLLED and self._leads:
-                with self._unless_missing(controlled.id):
-                    await self._gather(await self._context.find(controlled.id))
+                await self._gather(controlled.id)
 
     async def _move(self, writes: Batch, obj: PartialObject) -> None:
         if not isinstance(self._mover.plan(self._snapshot, obj, plan_owned), Keep):
@@ -136,8 +135,17 @@ class PartPass:
                     self._context.ports.annotation_warnings.check(self._snapshot, obj)
                     yield obj
 
-    async def _gather(self, resource: Resource) -> None:
-        """Move objects that are not with their owners, which are read first.
+    async def _gather(self, controlled: GroupResource) -> None:
+        """Move objects that are not with their owners; none if their resource is not served."""
+        try:
+            await self._gather_all(await self._context.find(controlled))
+        except Unreadable as error:
+            if not isinstance(error.error, NotFound):
+                raise
+            self._context.unread[Part(ResourceKey(self._snapshot.name, controlled))] = error
+
+    async def _gather_all(self, resource: Resource) -> None:
+        """Find objects that are not with their owners as these were listed, and move them.
 
         The known owners are as old as their list.  A newer owner, or an owner of a resource that
         does not list this one in `controlledResources`, can be in work on the object's shard.
@@ -174,13 +182,3 @@ class PartPass:
         with self._context.reading(resource.id):
             await DependentsFollower(self._snapshot, self._mover).run(resource, found)
         found.clear()
-
-    @contextmanager
-    def _unless_missing(self, controlled: GroupResource) -> Iterator[None]:
-        """Note a controlled resource that is not served: there are no objects to wait for."""
-        try:
-            yield
-        except Unreadable as error:
-            if not isinstance(error.error, NotFound):
-                raise
-            self._context.unread[Part(ResourceKey(self._snapshot.name, controlled))] = error

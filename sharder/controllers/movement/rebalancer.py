@@ -93,36 +93,34 @@ class Rebalancer:
             k: at for k, at in state.moved.items() if now < at + REST_INTERVALS * interval
         }
         try:
-            await self._rebalance(snapshot, state)
+            outcome, moves = await self._rebalance(snapshot, state)
         except Superseded:
             return AGAIN_SECONDS
+        self._report(snapshot, state, outcome, moves=moves)
         state.finished_at, state.asked = now, 0
         return interval
 
-    async def _rebalance(self, snapshot: RingSnapshot, state: _State) -> None:
+    async def _rebalance(self, snapshot: RingSnapshot, state: _State) -> tuple[Outcome, int]:
+        """Return the outcome of a run, and how many moves were requested."""
         balance = Balance(snapshot, moved=state.moved)
         still = balance.standstill() or (EVEN if is_even(snapshot) else None)
         if still is not None:
-            self._report(snapshot, state, Outcome(why=still), moves=0)
-            return
+            return Outcome(why=still), 0
         resources, unread = await self._weigh(snapshot, balance)
         if unread - state.unread:
             state.unread = unread
             why = f"cannot read {named(sorted(unread))}; the next run continues without"
-            self._report(snapshot, state, Outcome(why=why), moves=0)
-            return
+            return Outcome(why=why), 0
         state.unread = unread
         try:
             outcome = unpack(await self._computed(snapshot, balance.packed()))
         except (ChildFailed, OSError) as error:
             why = f"the moves could not be computed, the next run tries again: {error}"
             _log.error("rebalance failed", extra={"ring": snapshot.name, "error": str(error)})
-            self._report(snapshot, state, Outcome(why=why), moves=0)
-            return
-        moves = len(outcome.moves)
-        if not snapshot.ring.spec.rebalance.dry_run:
-            moves = await self._carry_out(snapshot, state, outcome.moves, resources)
-        self._report(snapshot, state, outcome, moves=moves)
+            return Outcome(why=why), 0
+        if snapshot.ring.spec.rebalance.dry_run:
+            return outcome, len(outcome.moves)
+        return outcome, await self._carry_out(snapshot, state, outcome.moves, resources)
 
     async def _computed(self, snapshot: RingSnapshot, problem: bytes) -> bytes:
         """Return the computed outcome; stop the computation if the ring has changed."""

@@ -10,7 +10,6 @@ a drain and control others (docs/protocol.md, "Moving objects").
 """
 
 import logging
-from collections import Counter
 from collections.abc import Sequence
 
 from sharder.controllers.counting.object_count import ObjectCount
@@ -18,7 +17,7 @@ from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.movement.pass_context import PassContext
-from sharder.controllers.movement.ring_pass import RingPass
+from sharder.controllers.movement.ring_pass import pass_over
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import (
     MAX_NAMESPACES,
@@ -101,10 +100,11 @@ class Resync:
             for part in [part for part in self._uncontrolled if part.ring == name]:
                 del self._uncontrolled[part]
             return None
-        began, context = self._ports.clock.monotonic(), self._context(snapshot)
+        began = self._ports.clock.monotonic()
         self._mover.written.forget(name)
         try:
-            await self._run(context, snapshot.resources, scope_of(snapshot), is_whole=True)
+            resources, scope = snapshot.resources, scope_of(snapshot)
+            context = await self._run(snapshot, resources, scope, is_whole=True)
         except Superseded:
             return AGAIN_SECONDS
         seconds = self._ports.clock.monotonic() - began
@@ -118,7 +118,9 @@ class Resync:
             drained=done["drained"],
             conflicts=done["conflicts"],
         )
-        _log_done(name, done, report.duration_seconds)
+        counts = {what: done[what] for what in ("assigned", "moved", "drained", "failed")}
+        fields = {"ring": name, **counts, "seconds": report.duration_seconds}
+        _log.log(logging.INFO if any(counts.values()) else logging.DEBUG, "resynced", extra=fields)
         self._ports.on_problem(name, "strategy", self._mover.written.faults.get(name))
         self._count.passed(name)
         self._ports.on_change(name)
@@ -134,11 +136,10 @@ class Resync:
             return None
         if role is Role.CONTROLLED:
             return await self._find_again(part)
-        context = self._context(snapshot)
         main = [each for each in snapshot.resources if each.id == part.resource]
         scope = (part.namespace,) if part.namespace else scope_of(snapshot)
         try:
-            await self._run(context, main, scope)
+            context = await self._run(snapshot, main, scope)
         except Superseded:
             return AGAIN_SECONDS
         if part not in context.unread:
@@ -191,28 +192,27 @@ class Resync:
 
     async def _run(
         self,
-        context: PassContext,
+        snapshot: RingSnapshot,
         main: Sequence[RingResource],
         list_scope: ListScope,
         *,
         is_whole: bool = False,
-    ) -> None:
+    ) -> PassContext:
         """Pass over some parts, and count them."""
+        context = PassContext(
+            snapshot=snapshot, ports=self._ports, mover=self._mover, handover=self._handover
+        )
         skips = self._unread if is_whole else ()
-        read = await RingPass(context).run(main, list_scope, skips=skips, drains_excess=is_whole)
+        read = await pass_over(context, main, list_scope, skips=skips, drains_excess=is_whole)
         for part, error in context.unread.items():
             self._unread.failed(part, error)
         for each in read:
-            if each.part in parts_of(context.snapshot):
+            if each.part in parts_of(snapshot):
                 self._uncontrolled[each.part] = each.uncontrolled
             if self._unread.read(each.part):
                 self._count.moved(each.part.ring)
                 self._pass_again(each.part.ring, each.main, each.part.namespace)
-
-    def _context(self, snapshot: RingSnapshot) -> PassContext:
-        return PassContext(
-            snapshot=snapshot, ports=self._ports, mover=self._mover, handover=self._handover
-        )
+        return context
 
     def _next_in(self, name: RingName, members: Members, *, rescued: int) -> float:
         """Return the seconds until the next pass, independent of passes in between."""
@@ -221,10 +221,3 @@ class Resync:
             self._since[name] = members, now
         late, usual = self._since[name][1] + LATE_SECONDS - now, self._ports.sync_period
         return min(late, usual) if late > 0 else usual
-
-
-def _log_done(ring: RingName, done: Counter[str], seconds: float) -> None:
-    """Log what a pass did, at debug level if it changed nothing."""
-    counts = {name: done[name] for name in ("assigned", "moved", "drained", "failed")}
-    level = logging.INFO if any(counts.values()) else logging.DEBUG
-    _log.log(level, "resynced", extra={"ring": ring, **counts, "seconds": seconds})

@@ -104,21 +104,16 @@ class Table:
         return self._resource(key.resource_key).records.setdefault(key.ref, Record())
 
     def of(self, part: Part) -> Iterator[tuple[ObjectRef, Record]]:
-        """Yield the objects of a part."""
+        """Yield the objects of a part; any thread can call this."""
         known = self._rings.get(part.ring, {}).get(part.resource)
-        for ref, record in () if known is None else known.records.items():
+        for ref, record in () if known is None else list(known.records.items()):
             if part.namespace in {"", ref.namespace}:
                 yield ref, record
 
     def within(self, part: Part, state: State) -> dict[ObjectRef, Seen]:
-        """Return the objects of a part in a state; any thread can call this for a resource."""
-        known = self._rings.get(part.ring, {}).get(part.resource)
-        found = list(known.records.items()) if known is not None and known.counts[state] else ()
-        return {
-            ref: seen
-            for ref, record in found
-            if (seen := record.states.get(state)) and part.namespace in {"", ref.namespace}
-        }
+        """Return the objects of a part in a state."""
+        records = self.of(part)
+        return {ref: seen for ref, record in records if (seen := record.states.get(state))}
 
     def count(self, ring: RingName, state: State, resource: GroupResource | None = None) -> int:
         """Return the number of objects in a state, of a ring or of one of its resources."""

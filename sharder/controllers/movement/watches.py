@@ -154,7 +154,7 @@ class Watches:
         for key, role in list(state.roles.items()):
             if snapshot.roles.get(key.resource) is not role:
                 self._drop(state, key)
-            for ref, _ in list(self._table.of(Part(key))):
+            for ref, _ in self._table.of(Part(key)):
                 if ref.namespace not in namespaces:
                     self._table.leave(ObjectKey(key, ref), State.UNASSIGNED)
                     self._table.leave(ObjectKey(key, ref), State.DRAINING)

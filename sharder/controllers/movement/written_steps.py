@@ -15,7 +15,8 @@ from sharder.controllers.scope import ObjectKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.errors import Conflict
 from sharder.core.leases.membership import Standing
-from sharder.core.movement.release import UNKNOWN, release_by
+from sharder.core.movement.acknowledgement import fingerprint
+from sharder.core.movement.release import UNKNOWN, Release
 from sharder.core.movement.step import Assign, Drain, Send, Step
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
@@ -90,7 +91,9 @@ class WrittenSteps:
                 totals["assigned"] += last is None
                 self._note_assigned(snapshot, key, last, step.shard)
         elif isinstance(step, Send):
-            release = release_by(snapshot, last or UNKNOWN, result.metadata, is_sent=True)
+            meta = result.metadata
+            proof = fingerprint(meta, snapshot)
+            release = Release(last or UNKNOWN, meta.resource_version, proof, is_sent=True)
             self._table.record(key).release = release
         elif isinstance(step, Drain):
             totals["drained"] += 1

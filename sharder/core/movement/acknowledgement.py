@@ -64,7 +64,9 @@ def objection(
         return f"the writer cannot be the shard {owner}"
     if is_replaced(before, after):
         return "the update replaces the object"
-    labels, annotations = _others(before, after, snapshot)
+    ours = {snapshot.owner_label, snapshot.drain_label, snapshot.next_annotation}
+    labels = _changed(before.labels, after.labels) - ours
+    annotations = _changed(before.annotations, after.annotations) - ours
     if labels:
         return f"the update changes other labels, such as {min(labels)}"
     if annotations and not writer.account:
@@ -105,17 +107,6 @@ def can_be_shard(writer: Writer, shard: str, snapshot: RingSnapshot) -> bool:
     if writer.pod_name != shard and ShardName(writer.pod_name) in namespaces:
         return False
     return writer.account.partition(":")[0] == namespaces.get(ShardName(shard))
-
-
-def _others(
-    before: ObjectMeta, after: ObjectMeta, snapshot: RingSnapshot
-) -> tuple[set[str], set[str]]:
-    """Return the labels and the annotations that differ and are not the ring's own."""
-    ours = {snapshot.owner_label, snapshot.drain_label, snapshot.next_annotation}
-    return (
-        _changed(before.labels, after.labels) - ours,
-        _changed(before.annotations, after.annotations) - ours,
-    )
 
 
 def _changed(before: Mapping[str, str] | None, after: Mapping[str, str] | None) -> set[str]:

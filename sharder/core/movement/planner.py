@@ -89,9 +89,10 @@ class Owners:
 def plan_main(snapshot: RingSnapshot, obj: PartialObject) -> Step:
     """Return the step for an object of a main resource."""
     owner = snapshot.owner_of(obj)
-    if owner is not None and snapshot.is_recalled(obj) and not _is_gone(snapshot, owner):
+    might_work = owner is not None and not _is_gone(snapshot, owner)
+    if might_work and snapshot.is_recalled(obj):
         return AWAITED
-    if stands_still(snapshot, owner):
+    if might_work and snapshot.ring.spec.movement.paused:
         return Withdraw() if snapshot.is_draining(obj) else PAUSED
     choice = choose(snapshot, obj)
     if choice.shard is None:
@@ -100,12 +101,6 @@ def plan_main(snapshot: RingSnapshot, obj: PartialObject) -> Step:
     is_stale = owner is not None and snapshot.has_next(obj) and not snapshot.is_draining(obj)
     # Left by a client that removed the drain label: it would count as a release.
     return Withdraw() if is_stale and isinstance(step, Keep) else step
-
-
-def stands_still(snapshot: RingSnapshot, shard: ShardName | None) -> bool:
-    """Return whether a pause keeps all objects on the shard."""
-    paused, standing_of = snapshot.ring.spec.movement.paused, snapshot.members.standing_of
-    return paused and shard is not None and standing_of(shard) is not Standing.GONE
 
 
 def plan_handover(snapshot: RingSnapshot, obj: PartialObject) -> Step:

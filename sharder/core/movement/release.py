@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from sharder.core.api.lease import parse_time
-from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.meta import PartialObject
 from sharder.core.movement.acknowledgement import fingerprint
 from sharder.core.movement.desired import directed_of
 from sharder.core.names import ShardName
@@ -55,13 +55,6 @@ class Release(NamedTuple):
         if not self.is_last(obj) or snapshot.is_draining(obj):
             return False
         return not self.version or self.proof == fingerprint(obj.metadata, snapshot)
-
-
-def release_by(
-    snapshot: RingSnapshot, shard: ShardName, meta: ObjectMeta, *, is_sent: bool = False
-) -> Release:
-    """Return the release that `meta` shows: the labels before it, and its resource version."""
-    return Release(shard, meta.resource_version, fingerprint(meta, snapshot), is_sent)
 
 
 def is_surely_free(
