@@ -106,7 +106,7 @@ class Rebalancer:
         still = balance.standstill() or (EVEN if is_even(snapshot) else None)
         if still is not None:
             return Outcome(why=still), 0
-        resources, unread = await self._weigh(snapshot, balance)
+        unread = await self._weigh(snapshot, balance)
         if unread - state.unread:
             state.unread = unread
             why = f"cannot read {named(sorted(unread))}; the next run continues without"
@@ -120,7 +120,7 @@ class Rebalancer:
             return Outcome(why=why), 0
         if snapshot.ring.spec.rebalance.dry_run:
             return outcome, len(outcome.moves)
-        return outcome, await self._carry_out(snapshot, state, outcome.moves, resources)
+        return outcome, await self._carry_out(snapshot, state, outcome.moves)
 
     async def _computed(self, snapshot: RingSnapshot, problem: bytes) -> bytes:
         """Return the computed outcome; stop the computation if the ring has changed."""
@@ -134,15 +134,9 @@ class Rebalancer:
             run.cancel()
             await asyncio.wait({run})
 
-    async def _weigh(
-        self, snapshot: RingSnapshot, balance: Balance
-    ) -> tuple[dict[tuple[str, str], Resource], frozenset[str]]:
-        """Weigh all objects that can be read.
-
-        Returns the main resources by group and kind, and the parts that could not be read.
-        """
-        list_scope = scope_of(snapshot)
-        by_kind, unread = dict[tuple[str, str], Resource](), set[str]()
+    async def _weigh(self, snapshot: RingSnapshot, balance: Balance) -> frozenset[str]:
+        """Weigh all objects that can be read; return the parts that could not."""
+        list_scope, unread = scope_of(snapshot), set[str]()
         main = [resource.id for resource in snapshot.resources]
         for of in (*main, *sorted(snapshot.roles.keys() - main)):
             is_main = snapshot.roles[of] is not Role.CONTROLLED
@@ -152,15 +146,13 @@ class Rebalancer:
                 if is_main or not isinstance(error, NotFound):  # otherwise there are no objects
                     unread.add(str(of))
                 continue
-            if is_main:
-                by_kind[resource.id.group, resource.kind] = resource
             add = balance.add if is_main else balance.add_controlled
             for namespace in requests_of(resource, list_scope):
                 try:
                     await self._list(snapshot, resource, namespace, add)
                 except ApiError:
                     unread.add(str(Part(ResourceKey(snapshot.name, of), namespace)))
-        return by_kind, frozenset(unread)
+        return frozenset(unread)
 
     async def _list(
         self,
@@ -176,11 +168,7 @@ class Rebalancer:
                     add(obj)
 
     async def _carry_out(
-        self,
-        snapshot: RingSnapshot,
-        state: _State,
-        moves: tuple[Move, ...],
-        by_kind: dict[tuple[str, str], Resource],
+        self, snapshot: RingSnapshot, state: _State, moves: tuple[Move, ...]
     ) -> int:
         """Request the drains; return how many were requested in this interval.
 
@@ -189,27 +177,23 @@ class Rebalancer:
         budget = snapshot.ring.spec.rebalance.max_moves_per_interval - state.asked
         async with batch(self._mover.limit) as writes:
             for move in moves[: max(0, budget)]:
-                group, kind, namespace, name = move.key.split("/")
-                ref = ObjectRef(namespace, name)
-                await writes.add(self._drain(snapshot, state, by_kind[group, kind], ref, move))
+                await writes.add(self._drain(snapshot, state, move))
         return state.asked
 
-    async def _drain(
-        self,
-        snapshot: RingSnapshot,
-        state: _State,
-        resource: Resource,
-        ref: ObjectRef,
-        move: Move,
-    ) -> None:
+    async def _drain(self, snapshot: RingSnapshot, state: _State, move: Move) -> None:
         self._mover.check(snapshot)
-        decide = partial(plan_directed, source=move.source, target=move.target)
-        try:
-            obj = await read(self._ports.objects, resource, ref)
-        except (ApiError, InvalidObject) as error:
-            fields = {"object": f"{resource.id} {ref}", "error": str(error)}
-            _log.info("rebalance skipped object", extra={"ring": snapshot.name, **fields})
+        group, name_of_kind, namespace, name = move.key.split("/")
+        kind = snapshot.kinds.get((group, name_of_kind))
+        if kind is None:  # it was discovered since
             return
+        try:
+            resource = await self._ports.objects.find(kind.resource)
+            obj = await read(self._ports.objects, resource, ObjectRef(namespace, name))
+        except (ApiError, InvalidObject) as error:
+            fields = {"ring": snapshot.name, "object": move.key, "error": str(error)}
+            _log.info("rebalance skipped object", extra=fields)
+            return
+        decide = partial(plan_directed, source=move.source, target=move.target)
         step = await self._mover.move(snapshot.name, resource, obj, decide)
         if step is None:
             return
