@@ -195,7 +195,7 @@ class StatusReports:
             paused(before, ring.spec.movement),
             covered(
                 stats,
-                movement.watches.overdue(snapshot.name),
+                movement.watches.overdue.of(snapshot.name),
                 available=available,
                 apart=movement.failures.apart(snapshot),
                 uncounted=movement.uncounted(snapshot),

@@ -13,13 +13,14 @@ from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.object_watch import ObjectWatch
 from sharder.controllers.movement.overdue import OverdueDrains
 from sharder.controllers.movement.table import MAX_REMEMBERED, Backlog, State
-from sharder.controllers.ports import Ports
+from sharder.controllers.ports import BACKOFF, Ports
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey, Watch, watches_of
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from sharder.core.status.conditions import Troubled, Waiting
+from sharder.core.status.conditions import Waiting
 from sharder.metrics.registry import BACKLOGS
 from sharder.runtime.reflector import POLL_SECONDS
+from sharder.runtime.workqueue import WorkQueue
 
 
 @dataclass(slots=True)
@@ -49,15 +50,13 @@ class Watches:
         self._pending = pending
         self._table = pending.table
         self._forget = forget
-        self._overdue = OverdueDrains(ports, pending.table)
+        self.overdue = OverdueDrains(ports, pending.table)
         self._rings: dict[RingName, _State] = {}
-        self._stale = set[RingName]()
-        self._changed = asyncio.Event()
+        self._changed = WorkQueue[RingName](clock=ports.clock, rng=ports.rng, backoff=BACKOFF)
 
     def ring_changed(self, ring: RingName) -> None:
         """Update the watches of a ring."""
-        self._stale.add(ring)
-        self._changed.set()
+        self._changed.add(ring)
 
     def recheck(self, ring: RingName) -> None:
         """Enqueue all unassigned objects of a ring: there is capacity again."""
@@ -66,10 +65,6 @@ class Watches:
             for ref in self._table.within(Part(key), State.UNASSIGNED):
                 if snapshot is not None and snapshot.members.available:
                     self._pending.add(ObjectKey(key, ref), is_released=False)
-
-    def overdue(self, ring: RingName) -> Troubled | None:
-        """Return the overdue drains of a ring, None if there are none."""
-        return self._overdue.of(ring)
 
     def backlog(self, ring: RingName) -> Waiting:
         """Return the numbers of unassigned and draining main objects of a ring.
@@ -90,20 +85,16 @@ class Watches:
         try:
             async with asyncio.TaskGroup() as group:
                 if not self._ports.stands_by:
-                    looking = self._overdue.run(self._main_resources)
+                    looking = self.overdue.run(self._main_resources)
                     group.create_task(looking, name="overdue drains")
-                while True:
-                    self._changed.clear()
-                    while self._stale:
-                        self._adjust(self._stale.pop(), group)
-                        await self._clock.sleep(0)  # a namespace can affect a thousand rings
-                    await self._changed.wait()
+                # One after the other: a namespace can affect a thousand rings.
+                await self._changed.run(partial(self._adjust, group), concurrency=1)
         finally:
             for state in self._rings.values():
                 for resource_key in state.roles:
                     self._hide(resource_key)
 
-    def _adjust(self, ring: RingName, group: asyncio.TaskGroup) -> None:
+    async def _adjust(self, group: asyncio.TaskGroup, ring: RingName) -> None:
         """Start and stop watches if the ring's scope has changed."""
         snapshot, state = self._ports.cache.snapshot(ring), self._rings.setdefault(ring, _State())
         if snapshot is None:

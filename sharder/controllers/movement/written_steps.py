@@ -82,7 +82,8 @@ class WrittenSteps:
             )
         counts = self._ports.metrics.counts
         is_main = snapshot.roles[key.resource] is not Role.CONTROLLED
-        last, totals = self._last(snapshot, key, before), self.totals[snapshot.name]
+        release, totals = self._table.get(key).release, self.totals[snapshot.name]
+        last = snapshot.owner_of(before) or (release.last_of(before) if release else None)
         if is_main and isinstance(step, Assign | Send):
             totals["moved"] += snapshot.owner_of(before) is not None
         if isinstance(step, Assign):
@@ -122,12 +123,6 @@ class WrittenSteps:
         is_gone = snapshot.members.standing_of(shard) is Standing.GONE
         membership = self._ports.cache.membership
         return membership.last_worked(snapshot.name, shard) if is_gone else None
-
-    def _last(
-        self, snapshot: RingSnapshot, key: ObjectKey, before: PartialObject
-    ) -> ShardName | None:
-        release = self._table.get(key).release
-        return snapshot.owner_of(before) or (release.last_of(before) if release else None)
 
 
 def _missing(snapshot: RingSnapshot, result: PartialObject, step: Step) -> str:
