@@ -294,6 +294,6 @@ async def bad_child(story: Story) -> None:
     leader.link.refuses = lambda call: 500 if call.method == "PATCH" and bad in call.path else 0
     story.is_judged = False  # it stays where it is
     story.shards["p0"].kill()
-    await story.until(lambda: not story.of("p0"), within=60)
+    await story.until(lambda: set(story.owners().values()) == {"p1"}, within=60)
     leader.link.refuses = lambda _: 0
     await story.until(story.are_together, within=60)

@@ -89,15 +89,11 @@ class Failures:
             until = max(until, part.probe_at)
         return max(0.0, until - self._clock.monotonic())
 
-    def keeps_owner(self, key: ObjectKey) -> bool:
-        """Return whether the owner of a failed controlled object has to wait for it.
-
-        Not forever: a child that cannot be written must not leave its owner unassigned.
-        """
-        return 0 < self._table.get(key).failures < MAX_TIMES
-
     def is_stubborn(self, key: ObjectKey) -> bool:
-        """Return whether so many writes in a row failed that the next one will probably fail."""
+        """Return whether so many writes in a row failed that the next one will probably fail.
+
+        A child that cannot be written must not leave its owner unassigned for ever.
+        """
         return self._table.get(key).failures >= MAX_TIMES
 
     def apart(self, snapshot: RingSnapshot) -> Troubled | None:

@@ -162,7 +162,7 @@ class OwnerTransfer:
             return next_step(position, snapshot.members, Role.CONTROLLED)
 
         await self._write(resource, child, decide, is_due=True)
-        if self._failures.keeps_owner(key):
+        if key in self._failures and not self._failures.is_stubborn(key):
             self._leave(parent, self._failures.wait(key))
 
     def _complete(
