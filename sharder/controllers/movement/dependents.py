@@ -96,9 +96,7 @@ class DependentsFollower:
         """Owners between two shards by uid, and whether their dependents move with them."""
         self._unread = dict[str, ApiError | InvalidObject]()
 
-    async def run(
-        self, controlled: Resource, found: Sequence[PartialObject]
-    ) -> dict[ObjectRef, float]:
+    async def run(self, found: Sequence[Dependent]) -> dict[ObjectRef, float]:
         """Move each object one step; a failure affects no other object.
 
         Returns:
@@ -109,7 +107,7 @@ class DependentsFollower:
         """
         references = {
             reference.uid: (reference, obj.metadata.namespace)
-            for obj in found
+            for _, obj in found
             if (reference := obj.metadata.controller) is not None
         }
         await self._check_known({(r.group, r.kind) for r, _ in references.values()})
@@ -117,10 +115,10 @@ class DependentsFollower:
             for reference, namespace in references.values():
                 await reads.add(self._learn(reference, namespace))
         async with batch(self._mover.limit) as writes:
-            for obj in found:
-                await writes.add(self._move(controlled, obj))
-        waiting = (o.metadata.ref for o in found if self._between.get(controller_of(o)) is False)
-        return dict.fromkeys(waiting, UNSEEN_SECONDS)
+            for resource, obj in found:
+                await writes.add(self._move(resource, obj))
+        waiting = (obj for _, obj in found if self._between.get(controller_of(obj)) is False)
+        return dict.fromkeys((obj.metadata.ref for obj in waiting), UNSEEN_SECONDS)
 
     async def _check_known(self, kinds: Set[tuple[str, str]]) -> None:
         """Check that no controller can be of a main resource that is not discovered yet.

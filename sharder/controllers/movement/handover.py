@@ -105,7 +105,8 @@ class Handover:
             found = [obj for obj in unassigned if directed_of(snapshot, obj)]
         if snapshot.roles[resource.id] is not Role.CONTROLLED:
             return left | await self._transfer(snapshot, resource, found)
-        return left | await DependentsFollower(snapshot, mover).run(resource, found)
+        dependents = [(resource, obj) for obj in found]
+        return left | await DependentsFollower(snapshot, mover).run(dependents)
 
     async def _transfer(
         self, snapshot: RingSnapshot, resource: Resource, found: Collection[PartialObject]

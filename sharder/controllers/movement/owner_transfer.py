@@ -7,7 +7,6 @@ replica goes by `next`, so two replicas can hand over the same object at the sam
 (docs/protocol.md, "What moves first").
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
@@ -122,7 +121,8 @@ class OwnerTransfer:
         complete = partial(self._complete, goal=goal, gives_up=gives_up)
         step = await self._move(obj, complete)
         if isinstance(step, Keep) and obj.metadata.ref not in self._left:
-            await self._follow(dependents)
+            # Another client has brought it elsewhere.
+            await DependentsFollower(self._snapshot, self._mover).run(dependents)
 
     async def _send(self, obj: PartialObject, *, gives_up: bool) -> ShardName | None:
         """Send an object that is not on its way yet; return the shard to which it goes.
@@ -177,14 +177,6 @@ class OwnerTransfer:
             return Assign(goal)
         self._leave(obj)
         return Keep("its dependents are on another shard")
-
-    async def _follow(self, dependents: Sequence[Dependent]) -> None:
-        """Move the dependents to where another client has brought their owner."""
-        by_resource = defaultdict[Resource, list[PartialObject]](list)
-        for resource, obj in dependents:
-            by_resource[resource].append(obj)
-        for resource, moved in by_resource.items():
-            await DependentsFollower(self._snapshot, self._mover).run(resource, moved)
 
     async def _move(self, obj: PartialObject, decide: Decide) -> Step | None:
         step = await self._write(self._main, obj, decide)

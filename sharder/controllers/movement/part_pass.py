@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import Final
 
 from sharder.controllers.counting.unread_parts import Unreadable
-from sharder.controllers.movement.dependents import DependentsFollower
+from sharder.controllers.movement.dependents import Dependent, DependentsFollower
 from sharder.controllers.movement.handover_queue import AT_ONCE
 from sharder.controllers.movement.pass_context import PassContext
 from sharder.controllers.scope import ListScope, Part, ResourceKey, requests_of
@@ -150,7 +150,7 @@ class PartPass:
         The known owners are as old as their list.  A newer owner, or an owner of a resource that
         does not list this one in `controlledResources`, can be in work on the object's shard.
         """
-        found, leading = list[PartialObject](), self._leading(resource.id)
+        found, leading = list[Dependent](), self._leading(resource.id)
         async for obj in self.stream(resource):
             by = self._snapshot.controller_resource(obj)
             is_mine = (by if by in leading else leading[0]) == self.main.id
@@ -158,10 +158,10 @@ class PartPass:
                 continue
             self.uncontrolled += obj.metadata.controller is None
             if not isinstance(plan_controlled(self._snapshot, obj, self._owners), Keep):
-                found.append(obj)
+                found.append((resource, obj))
             if len(found) >= FOLLOWED_TOGETHER:
-                await self._follow(resource, found)
-        await self._follow(resource, found)
+                await self._follow(found)
+        await self._follow(found)
 
     def _leading(self, controlled: GroupResource) -> list[GroupResource]:
         """Return the main resources that list a controlled one, and gather its objects.
@@ -176,9 +176,7 @@ class PartPass:
             and main.id in {*served, self.main.id}
         ]
 
-    async def _follow(self, resource: Resource, found: list[PartialObject]) -> None:
-        if not found:
-            return
-        with self._context.reading(resource.id):
-            await DependentsFollower(self._snapshot, self._mover).run(resource, found)
+    async def _follow(self, found: list[Dependent]) -> None:
+        with self._context.reading(self.main.id):
+            await DependentsFollower(self._snapshot, self._mover).run(found)
         found.clear()
