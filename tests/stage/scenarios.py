@@ -3,18 +3,6 @@
 Each is a plot that asserts what its docstring says, and is judged like a random play.  Its
 mutants are those of mutants.toml with its name as law.
 
-What the next redesign (one state between two shards, one queue) rewords, now -> then:
-
-- controlled objects move before their controller -> the same; a parent between shards has no
-  owner label, and its `next` names where it goes
-- an object that lost its label waits -> unless `next` proves that its shard released it, or it
-  was created a moment ago
-- a step is written from the current snapshot -> it is decided at the write, from the Leases
-- pins and loads in one namespace move no object in another -> loads of a namespace count at most
-  ten times its share of objects
-- rings that follow need no memory per object -> one table of at most 10,000 objects not at rest
-- transitions count every shard -> the same, of about eight kinds
-
 Not on the stage: who can read metrics (tests/unit/webhook), certificates (tests/replica), memory
 (the benchmark), and the bound on forged Leases (tests/property/test_membership.py).
 """
