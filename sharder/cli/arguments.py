@@ -46,11 +46,12 @@ class Argument:
     """Those of argparse's `add_argument`."""
 
 
-def arguments_of(run: Callable[..., None]) -> Iterator[Argument]:
-    """Yield the arguments that a function declares after its first parameter."""
+def arguments_of(run: Callable[..., object]) -> Iterator[Argument]:
+    """Yield the arguments that the annotated parameters of a function or a class declare."""
     hints = get_type_hints(run, include_extras=True)
-    for parameter in [*inspect.signature(run).parameters.values()][1:]:
-        yield _argument(parameter, hints[parameter.name])
+    for name, parameter in inspect.signature(run).parameters.items():
+        if any(get_origin(each) is Annotated for each in (hints[name], *get_args(hints[name]))):
+            yield _argument(parameter, hints[name])
 
 
 def _argument(parameter: inspect.Parameter, hint: Any) -> Argument:  # noqa: ANN401 - any type

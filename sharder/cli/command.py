@@ -11,7 +11,7 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn, TypeVar
 
 import msgspec
 from typing_extensions import override
@@ -47,8 +47,13 @@ class Parser(ArgumentParser):
 class Call:
     """What all commands that read a cluster share."""
 
-    kubeconfig: str | None = None
-    context: str | None = None
+    kubeconfig: Annotated[
+        str | None,
+        "FILE",
+        "Path of a kubeconfig; default: the variable KUBECONFIG, else the pod's service account, "
+        "else ~/.kube/config.",
+    ] = None
+    context: Annotated[str | None, "NAME", "Context of the kubeconfig."] = None
     form: str = "table"
     """The format of the output."""
 
@@ -62,7 +67,8 @@ class Call:
         """Return what `work` returns for a client of the API server."""
         from sharder.cli.cluster import run  # noqa: PLC0415 - not for the help
 
-        return run(self.kubeconfig, self.context, work)
+        kubeconfig = self.kubeconfig or os.environ.get("KUBECONFIG") or None
+        return run(kubeconfig, self.context, work)
 
     def show(self, report: Report, draw: Callable[[Report], None]) -> None:
         """Print the report; `draw` prints it for people."""
@@ -107,25 +113,11 @@ class Command:
         )
         for each in self.arguments:
             parser.add_argument(*each.names, **each.options)
-        if KUBECONFIG in self.arguments:
-            parser.set_defaults(kubeconfig=os.environ.get("KUBECONFIG") or None)
         return parser
 
 
 COMMANDS: Final[dict[str, Command]] = {}
 """All commands by name, in the order of their definition."""
-
-KUBECONFIG: Final = Argument(
-    ("--kubeconfig",),
-    {
-        "metavar": "FILE",
-        "help": "Path of a kubeconfig; default: the variable KUBECONFIG, else the pod's service "
-        "account, else ~/.kube/config.",
-    },
-)
-CONTEXT: Final = Argument(
-    ("--context",), {"metavar": "NAME", "help": "Context of the kubeconfig."}
-)
 
 TABLE: Final = ("table", "json", "yaml")
 WIDE: Final = ("table", "wide", "json", "yaml")
@@ -139,7 +131,7 @@ def command(
 
     The docstring of the function is the help, and `output` the formats of what it prints.
     """
-    shared = (KUBECONFIG, CONTEXT) if cluster else ()
+    shared = arguments_of(Call) if cluster else ()
     help_text = f"{', '.join(output)}; default: table.  JSON and YAML are stable interfaces."
     said = {"dest": "form", "metavar": "FORMAT", "choices": output, "default": "table"}
     form = Argument(("-o", "--output"), {**said, "help": help_text})
