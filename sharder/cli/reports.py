@@ -7,7 +7,7 @@ import msgspec
 from sharder.core.api.ring import StrategyName
 from sharder.core.movement.step import Action
 from sharder.core.names import RingName, ShardName
-from sharder.core.preview.observe import Bound, Since
+from sharder.core.preview.observe import Bound
 from sharder.core.status.phases import ShardPhase
 
 
@@ -120,11 +120,6 @@ class ObjectRow(msgspec.Struct, frozen=True, kw_only=True):
     """Since when, as far as one read shows it; see `bound`."""
     bound: Bound | None
     """Whether it is in the state for at least, or at most, the time since then."""
-
-    @property
-    def begin(self) -> Since | None:
-        """Both."""
-        return None if self.since is None or self.bound is None else Since(self.since, self.bound)
 
 
 class ObjectsReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -95,7 +95,7 @@ def objects(report: ObjectsReport) -> None:
         "OBJECT": lambda it: named_by(it.object),
         "SHARD": attrgetter("shard"),
         "STATE": attrgetter("state"),
-        "FOR": lambda it: now and age(it.begin, now),
+        "FOR": lambda it: now and age(it.since, it.bound, now),
     }
     empty = f"no such objects in {report.ring}"
     write(table(report.objects, columns) if report.objects else empty)

@@ -209,12 +209,12 @@ def created(obj: PartialObject) -> Since | None:
     return Since(time, Bound.AT_MOST) if time else None
 
 
-def age(since: Since | None, now: datetime) -> str | None:
+def age(since: str | None, bound: Bound | None, now: datetime) -> str | None:
     """Return the age in a table: `13s` for at least that, `<13s` for at most that."""
-    begin = None if since is None else parse_time(since.time)
-    if since is None or begin is None:
+    begin = parse_time(since)
+    if begin is None:
         return None
-    return ("<" if since.bound is Bound.AT_MOST else "") + short((now - begin).total_seconds())
+    return ("<" if bound is Bound.AT_MOST else "") + short((now - begin).total_seconds())
 
 
 def short(seconds: float) -> str:
