@@ -162,7 +162,7 @@ class DependentsFollower:
             await self._mover.move(self._snapshot.name, resource, obj, partial(self._plan, uid))
 
     def _plan(self, uid: str, snapshot: RingSnapshot, obj: PartialObject) -> Step:
-        if not snapshot.places_like(self._snapshot):
+        if snapshot.epoch is not self._snapshot.epoch:
             return Keep("the ring has changed since the owners were read")
         if controller_of(obj) != uid:
             return Keep("its controller has changed")

@@ -105,7 +105,7 @@ class Watches:
             del self._rings[ring]
             self._table.forget_ring(ring)
             return
-        if state.placed is None or not snapshot.places_like(state.placed):
+        if state.placed is None or snapshot.epoch is not state.placed.epoch:
             # The leader requests drains if the placement has changed.
             state.drains_until = self._clock.monotonic() + POLL_SECONDS
         state.placed, meta = snapshot, snapshot.ring.metadata

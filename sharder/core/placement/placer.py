@@ -48,6 +48,11 @@ def built(layout: Layout, before: Strategy | None = None) -> Strategy:
     return STRATEGIES[layout.spec.strategy](layout)
 
 
+def basis_of(layout: Layout) -> object:
+    """Return all that the place of an object depends on, but for the object and the counts."""
+    return layout if STRATEGIES[layout.spec.strategy].sticks else layout.essence
+
+
 MAX_NAMED = 3
 """Maximum shards that a reason names."""
 
@@ -83,12 +88,6 @@ class Placer:
     def sticks(self) -> bool:
         """Whether an object stays on its shard while the shard can keep it."""
         return self.strategy.sticks
-
-    def decides_like(self, layout: Layout) -> bool:
-        """Return whether objects are placed in the same way on another layout."""
-        if self.sticks:
-            return self.layout == layout
-        return self.layout.essence == layout.essence
 
     def place(self, demand: Demand, counts: Counts) -> Choice:
         """Return where the object belongs, by the counts of all objects."""

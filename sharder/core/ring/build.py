@@ -8,7 +8,6 @@ excluded.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -30,7 +29,7 @@ from sharder.core.names import (
 )
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Reader
-from sharder.core.placement.placer import Placer, built
+from sharder.core.placement.placer import Placer, basis_of, built
 from sharder.core.placement.strategy import CustomFunction, Layout
 from sharder.core.ring.snapshot import MainKind, RingSnapshot, Role
 
@@ -58,14 +57,17 @@ def build(
     resources = sharded_resources(ring)
     main = [r for r in served if r.id in {each.id for each in resources}]
     known = None if previous is None else previous.placer
-    is_same = known is not None and known.decides_like(layout)
+    basis = basis_of(layout)
+    is_same = known is not None and basis_of(known.layout) == basis
     strategy = None if known is None else known.strategy
     placer = Placer(layout, strategy if is_same else built(layout, strategy))
-    snapshot = RingSnapshot(
+    kinds = _kinds_of(resources, main)
+    epoch = ring.metadata.uid, ring.metadata.generation, members, basis, kinds
+    return RingSnapshot(
         ring=ring,
         resources=resources,
         roles=roles_of(ring),
-        kinds=_kinds_of(resources, main),
+        kinds=kinds,
         cluster_scoped=frozenset(r.id for r in main if not r.namespaced),
         members=members,
         placer=placer,
@@ -76,10 +78,8 @@ def build(
         drain_label=drain_label(ring.name),
         pin_label=pin_label(ring.name),
         next_annotation=next_annotation(ring.name),
+        epoch=previous.epoch if previous is not None and previous.epoch == epoch else epoch,
     )
-    if previous is None or not snapshot.places_like(previous):
-        return snapshot
-    return replace(snapshot, epoch=previous.epoch)
 
 
 def roles_of(ring: ControllerRing) -> dict[GroupResource, Role]:

@@ -65,9 +65,11 @@ class RingSnapshot:
     drain_label: str
     pin_label: str
     next_annotation: str
-    epoch: object = field(default_factory=object, compare=False, repr=False)
-    """The next snapshot has the same epoch if it leads to the same steps for every object that
-    both select.  A pass compares it for each object, so it is compared by identity."""
+    epoch: object = field(compare=False, repr=False)
+    """All that steps depend on.  The next snapshot has the same object if it leads to the same
+    steps for every object that both select.  The ring's status and labels do not matter, nor
+    whether available shards renew their Leases in time: a strategy that sticks uses that to place
+    objects, but not to move them."""
 
     @property
     def name(self) -> RingName:
@@ -221,23 +223,6 @@ class RingSnapshot:
         is_ending = obj.metadata.deletion_timestamp is not None
         return selector.matches(obj.metadata.labels or {}) or (
             is_ending and self.owner_of(obj) is not None
-        )
-
-    def places_like(self, other: "RingSnapshot") -> bool:
-        """Return whether both lead to the same steps for all objects that both select.
-
-        The ring's status and labels do not matter.  It also does not matter whether available
-        shards renew their Leases in time: a strategy that sticks uses that to place objects, but
-        not to move them.
-        """
-        if self.epoch is other.epoch:
-            return True
-        return (
-            self.ring.metadata.uid == other.ring.metadata.uid
-            and self.ring.metadata.generation == other.ring.metadata.generation
-            and self.members == other.members
-            and self.placer.decides_like(other.placer.layout)
-            and self.kinds == other.kinds
         )
 
 
