@@ -10,11 +10,14 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from random import SystemRandom  # noqa: TID251 - the composition root of a kopf process
 from typing import Self
+
+from typing_extensions import override
 
 from sharder.core.errors import LeaseLost
 from sharder.core.names import GroupResource
@@ -25,13 +28,16 @@ from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Identity
+from sharder.shard.lifecycle import Workload
 from sharder.shard.membership import Membership, connected
+from sharder.shard.objects import OwnObject
 from sharder.shard.settings import Settings
+from sharder.shard.watched import Watched
 
 _log = logging.getLogger(__name__)
 
 
-class LeaseThread:
+class LeaseThread(Workload):
     """Holds the Lease from `acquire` to `release`, for kopf on the current event loop."""
 
     def __init__(
@@ -111,18 +117,19 @@ class LeaseThread:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        membership = Membership(
-            ring=self._identity.ring,
-            settings=self._settings,
-            handled=dict.fromkeys(self._resources, ()),
-            stop=self._stop,
-            metrics=self._metrics,
-            clock=SystemClock(),
-            rng=SystemRandom(),
-        )
         try:
             async with connected(self._settings, self._metrics) as cluster:
-                await membership.serve(cluster, self._begin)
+                context = ShardContext(
+                    cluster=cluster,
+                    identity=self._identity,
+                    settings=self._settings,
+                    metrics=self._metrics,
+                    clock=SystemClock(),
+                    rng=SystemRandom(),
+                )
+                handled = dict.fromkeys(self._resources, ())
+                membership = Membership(context=context, handled=handled, stop=self._stop)
+                await membership.serve(partial(self._begin, context))
         except Exception as error:
             if not self._acquired.done() or self._ended.is_set():
                 raise
@@ -151,24 +158,21 @@ class LeaseThread:
     # `Life` uses the following while the Lease is held: this is its `Workload`.
 
     @property
+    @override
     def objects(self) -> int:
-        """How many objects the shard has."""
         return self._gate.objects
 
     @property
+    @override
     def is_empty(self) -> bool:
-        """Whether the shard has no objects, or kopf has ended."""
         return not self._gate.objects or self._ended.is_set()
 
-    def problem(self, seconds: float) -> str:
-        """Return why a resource could not be watched for `seconds`, empty if all could be."""
-        problems = (each.watched.problem(seconds) for each in self._drains)
-        return next(filter(None, problems), "")
+    @property
+    @override
+    def watched(self) -> Iterator[Watched[OwnObject]]:
+        return (each.watched for each in self._drains)
 
-    def not_ready(self) -> str:
-        """Return why a resource could not be watched, empty if all could be."""
-        return self.problem(self._settings.lease.lease_duration)
-
+    @override
     async def run(self, stop: asyncio.Event) -> None:
         """Let kopf work until `stop` is set, end kopf, and return when kopf has ended."""
         self._acquired.set_result(None)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple, TypeAlias
 
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 Listen: TypeAlias = Callable[[ProxyServer], AbstractAsyncContextManager[None]]
 """Lets the controller in while its block lasts."""
 
-Found: TypeAlias = Mapping[GroupResource, Resource]
+Found: TypeAlias = dict[GroupResource, Resource]
 """The resources of a ring, as they are served."""
 
 
@@ -125,7 +125,7 @@ class Proxy:
             while not self._stop.is_set():
                 await race(self._until_working(view), self._stop.wait())
                 if not self._stop.is_set():  # in a task: a lost Lease must not hide a cancellation
-                    await race(self._be_shard(cluster, handled, view, followers))
+                    await race(self._be_shard(context, handled, view, followers))
             for task in beside:
                 task.cancel()
 
@@ -136,22 +136,13 @@ class Proxy:
         _log.info("the controller watches %s", ", ".join(map(str, view.gate.kinds.values())))
 
     async def _be_shard(
-        self, cluster: Cluster, handled: Handled, view: View, followers: Followers
+        self, context: ShardContext, handled: Handled, view: View, followers: Followers
     ) -> None:
         membership = Membership(
-            ring=self._ring,
-            settings=self._settings,
-            handled=handled,
-            needed=rights_behind_proxy,
-            stop=self._stop,
-            metrics=process_metrics(),
-            clock=self._clock,
-            rng=self._rng,
+            context=context, handled=handled, needed=rights_behind_proxy, stop=self._stop
         )
         try:
-            await membership.serve(
-                cluster, lambda context, holder: Work(context, view, followers, holder.left)
-            )
+            await membership.serve(lambda holder: Work(context, view, followers, holder.left))
         except LeaseLost as error:
             _log.warning("%s", error)
 

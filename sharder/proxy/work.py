@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
+
+from typing_extensions import override
 
 from sharder.core.api.meta import Json, Resource
 from sharder.core.errors import ApiError, Conflict, NotFound
@@ -18,6 +20,7 @@ from sharder.runtime.reflector import follow
 from sharder.runtime.task_pool import race
 from sharder.shard.cluster import OwnObjects
 from sharder.shard.context import ShardContext
+from sharder.shard.lifecycle import Workload
 from sharder.shard.objects import OwnObject
 from sharder.shard.watched import Watched
 
@@ -34,14 +37,11 @@ class Followers:
     context: ShardContext
     view: View
     mains: Sequence[GroupResource]
-    _watched: dict[GroupResource, Watched[OwnObject]] = field(default_factory=dict)
+    watched: dict[GroupResource, Watched[OwnObject]] = field(default_factory=dict)
+    """How well the watches go."""
     _listed: set[GroupResource] = field(default_factory=set)
     """What has been listed since they began, or began anew."""
     _anew: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def problem(self, seconds: float) -> str:
-        """Return why a resource could not be watched for `seconds`, empty if all could be."""
-        return next(filter(None, (w.problem(seconds) for w in self._watched.values())), "")
 
     @property
     def have_listed(self) -> bool:
@@ -80,7 +80,7 @@ class Followers:
     async def _follow(self, resource: Resource, listed: set[GroupResource]) -> None:
         context, here = self.context, self.view.gate.here
         objects, find = self.objects(resource.id), context.cluster.find
-        self._watched[resource.id] = source = Watched(objects, resource, find, clock=context.clock)
+        self.watched[resource.id] = source = Watched(objects, resource, find, clock=context.clock)
         events = follow(source, doing="watch own objects", clock=context.clock, rng=context.rng)
         async with aclosing(events):
             async for event in events:
@@ -104,7 +104,7 @@ def _record(
 
 
 @dataclass(slots=True)
-class Work:
+class Work(Workload):
     """What this shard does under its Lease; a controller that hangs or has gone is a problem."""
 
     context: ShardContext
@@ -117,23 +117,25 @@ class Work:
     """What the Lease says of the resources outside the ring."""
 
     @property
+    @override
     def objects(self) -> int:
-        """How many main objects this shard has."""
         return len(self.view.gate.here)
 
     @property
+    @override
     def is_empty(self) -> bool:
-        """Whether this shard certainly has no objects."""
         return self.followers.have_listed and not self.objects
 
+    @property
+    @override
+    def watched(self) -> Iterable[Watched[OwnObject]]:
+        return self.followers.watched.values()
+
+    @override
     def problem(self, seconds: float) -> str:
-        """Return why the controller cannot work, empty if it can."""
-        return self.followers.problem(seconds) or self.view.absence(seconds)
+        return Workload.problem(self, seconds) or self.view.absence(seconds)
 
-    def not_ready(self) -> str:
-        """Return why the shard is not ready, empty if it is."""
-        return self.problem(self.context.settings.lease.lease_duration)
-
+    @override
     async def run(self, stop: asyncio.Event) -> None:
         """Release objects that drain, until `stop` is set; then end the controller's view.
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import SystemRandom  # noqa: TID251 - the composition root of an SDK process
+
+from typing_extensions import override
 
 from sharder.core.api.cluster import Right
 from sharder.core.errors import ConfigError, SharderError
-from sharder.core.names import RingName, parse_resource
+from sharder.core.names import RingName, ShardName, parse_resource
 from sharder.metrics.collectors import Metrics
 from sharder.metrics.shard import process_metrics, shard_metrics
 from sharder.runtime.backoff import Rng
@@ -17,15 +19,17 @@ from sharder.sdk.reconciler import Predicate, Reconcile, Reconciler, any_change,
 from sharder.sdk.resource_context import ResourceContext
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
-from sharder.shard.identity import Handled
-from sharder.shard.lifecycle import until_signal
+from sharder.shard.identity import Handled, Identity
+from sharder.shard.lifecycle import Workload, until_signal
 from sharder.shard.membership import Membership, connected
+from sharder.shard.objects import OwnObject
 from sharder.shard.settings import Settings, local_settings
+from sharder.shard.watched import Watched
 
 _log = logging.getLogger(__name__)
 
 
-class Controllers:
+class Controllers(Workload):
     """One controller for each main resource."""
 
     def __init__(
@@ -36,36 +40,32 @@ class Controllers:
         holds_lease: Callable[[], bool],
     ) -> None:
         """`holds_lease` returns whether this shard certainly holds its Lease now."""
-        self._late_after = shard.settings.lease.lease_duration
         self._controllers = [
             Controller(ResourceContext(shard, each, holds_lease=holds_lease))
             for each in reconcilers
         ]
 
     @property
+    @override
     def objects(self) -> int:
-        """How many main objects the shard has, as its watches last showed them."""
         return sum(each.objects for each in self._controllers)
 
     @property
+    @override
     def is_empty(self) -> bool:
-        """Whether all main resources have been listed and the shard has no objects."""
         return self._has_listed() and not self.objects
 
-    def problem(self, seconds: float) -> str:
-        """Return why a resource could not be watched for `seconds`, empty if all could be."""
-        collections = (each for one in self._controllers for each in one.collections)
-        problems = (each.watched.problem(seconds) for each in collections)
-        return next(filter(None, problems), "")
+    @property
+    @override
+    def watched(self) -> Iterator[Watched[OwnObject]]:
+        return (each.watched for one in self._controllers for each in one.collections)
 
-    def not_ready(self) -> str:
-        """Return why the shard is not ready, empty if it is."""
-        if not self._has_listed():
-            return "the objects are not listed yet"
-        return self.problem(self._late_after)
+    @override
+    def not_ready(self, seconds: float) -> str:
+        return self.problem(seconds) if self._has_listed() else "the objects are not listed yet"
 
+    @override
     async def run(self, stop: asyncio.Event) -> None:
-        """Run all controllers as `Controller.run` does."""
         async with asyncio.TaskGroup() as group:
             for each in self._controllers:
                 group.create_task(each.run(stop), name="control")
@@ -218,19 +218,17 @@ class Shard:
         self, cluster: Cluster, *, clock: Clock, rng: Rng, metrics: Metrics | None = None
     ) -> None:
         """Do the same as `serve` on a connected cluster, and report to `metrics` if given."""
-        membership = Membership(
-            ring=self._ring,
+        context = ShardContext(
+            cluster=cluster,
+            identity=Identity(ring=self._ring, shard=ShardName(self.settings.name)),
             settings=self.settings,
-            handled=self.handled,
-            rights=self._rights,
-            stop=self._stop,
             metrics=metrics or shard_metrics(),
             clock=clock,
             rng=rng,
         )
+        membership = Membership(
+            context=context, handled=self.handled, rights=self._rights, stop=self._stop
+        )
         await membership.serve(
-            cluster,
-            lambda context, holder: Controllers(
-                context, self._reconcilers, holds_lease=holder.valid
-            ),
+            lambda holder: Controllers(context, self._reconcilers, holds_lease=holder.valid)
         )

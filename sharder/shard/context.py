@@ -1,7 +1,6 @@
 """The dependencies that all parts of one shard share."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sharder.core.api.meta import Resource
 from sharder.core.names import GroupResource, ObjectRef
@@ -21,11 +20,11 @@ class ShardContext:
     cluster: Cluster
     identity: Identity
     settings: Settings
-    found: Mapping[GroupResource, Resource]
-    """The shard's resources as they are served."""
     metrics: Metrics
     clock: Clock
     rng: Rng
+    found: dict[GroupResource, Resource] = field(default_factory=dict)
+    """The shard's resources as they are served; empty before they are discovered."""
 
     @property
     def lease(self) -> ObjectRef:

@@ -11,11 +11,12 @@ acknowledges the drain of each object, and each object gets its next owner right
 import asyncio
 import logging
 import signal
-from collections.abc import Awaitable, Callable
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Final, Protocol
+from typing import Final
 
 from sharder.core.errors import LeaseLost
 from sharder.core.names import REVISION_LABEL
@@ -26,6 +27,8 @@ from sharder.runtime.lease_record import Candidate
 from sharder.runtime.task_pool import race
 from sharder.shard.context import ShardContext
 from sharder.shard.fitness import Fitness
+from sharder.shard.objects import OwnObject
+from sharder.shard.watched import Watched
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 """The first signal stops a shard cleanly, the second one at once."""
@@ -37,30 +40,35 @@ LOG_SECONDS: Final = 5.0
 _log = logging.getLogger(__name__)
 
 
-class Workload(Protocol):
+class Workload(ABC):
     """The work that a shard does while it holds its Lease."""
 
-    def problem(self, seconds: float) -> str:
-        """Return why a resource could not be watched for `seconds`, empty if all could be."""
-        ...
+    @property
+    @abstractmethod
+    def watched(self) -> Iterable[Watched[OwnObject]]:
+        """How well the watches of the work go."""
 
     @property
+    @abstractmethod
     def objects(self) -> int:
         """How many objects the shard has."""
-        ...
 
     @property
+    @abstractmethod
     def is_empty(self) -> bool:
         """Whether the shard certainly has no objects, or no work runs that could release them."""
-        ...
 
-    def not_ready(self) -> str:
-        """Return why the shard is not ready while it holds its Lease, empty if it is."""
-        ...
-
+    @abstractmethod
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set or the call is cancelled; end when no work runs."""
-        ...
+
+    def problem(self, seconds: float) -> str:
+        """Return why the work has been impossible for `seconds`, empty if it has not."""
+        return next(filter(None, (each.problem(seconds) for each in self.watched)), "")
+
+    def not_ready(self, seconds: float) -> str:
+        """Return why the shard is not ready while it holds its Lease, empty if it is."""
+        return self.problem(seconds)
 
 
 def lease_holder(of: ShardContext) -> LeaseHolder:

@@ -11,20 +11,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from sharder.core.api.cluster import Right
-from sharder.core.api.meta import Resource
 from sharder.core.errors import ApiError, ConfigError, Forbidden, Unavailable
-from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
+from sharder.core.names import ObjectRef
 from sharder.core.texts import address_of
 from sharder.kube.client import SHARD_AGENT, connect
 from sharder.metrics.collectors import Metrics
-from sharder.runtime.backoff import Backoff, Rng
-from sharder.runtime.clock import Clock
+from sharder.runtime.backoff import Backoff
 from sharder.runtime.error_log import ErrorLog, ignore
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.task_pool import race
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
-from sharder.shard.identity import Handled, Identity, resources_of
+from sharder.shard.identity import Handled, resources_of
 from sharder.shard.lifecycle import Life, Workload, lease_holder
 from sharder.shard.probes import probes
 from sharder.shard.rights import advice, needed_rights
@@ -71,20 +69,14 @@ async def connected(settings: Settings, metrics: Metrics) -> AsyncGenerator[Clus
 class Membership:
     """The membership of this process in a ring, until `stop` is set."""
 
-    ring: RingName
-    settings: Settings
+    context: ShardContext
     handled: Handled
     rights: Sequence[Right] = ()
     """Rights that the shard needs beside those of `needed`."""
     needed: Callable[[Handled, ObjectRef], Sequence[Right]] = needed_rights
     stop: asyncio.Event
-    metrics: Metrics
-    clock: Clock
-    rng: Rng
 
-    async def serve(
-        self, cluster: Cluster, begin: Callable[[ShardContext, LeaseHolder], Workload]
-    ) -> None:
+    async def serve(self, begin: Callable[[LeaseHolder], Workload]) -> None:
         """Do the work that `begin` returns, until `stop` is set.
 
         Raises:
@@ -93,67 +85,54 @@ class Membership:
                 on its address.
             NotFound: the API server does not serve one of the resources.
         """
-        settings = self.settings
-        work: Workload | None = None
+        context, holder = self.context, lease_holder(self.context)
+        address, work = address_of(context.settings.http_address), list[Workload]()
 
         def not_ready() -> str:
-            if work is None:
+            if not work:
                 return "resources and rights are not checked yet"
-            return self._not_ready(holder, work)
+            if not holder.valid():
+                return f"the Lease is not held{holder.reported and f': {holder.reported}'}"
+            return work[0].not_ready(context.settings.lease.lease_duration)
 
         async with (
-            alone_on(ObjectRef(settings.namespace, settings.name), settings.kubeconfig),
-            probes(address_of(settings.http_address), not_ready=not_ready, metrics=self.metrics),
+            alone_on(context.lease, context.settings.kubeconfig),
+            probes(address, not_ready=not_ready, metrics=context.metrics),
         ):
             # The checks come before the Lease, so that a shard that cannot work gets no objects.
-            if (found := await self._discover(cluster)) is None:
-                return
-            context = ShardContext(
-                cluster=cluster,
-                identity=Identity(ring=self.ring, shard=ShardName(settings.name)),
-                settings=settings,
-                found=found,
-                metrics=self.metrics,
-                clock=self.clock,
-                rng=self.rng,
-            )
-            holder = lease_holder(context)
-            if await self._until_suitable(context, holder):
-                work = begin(context, holder)
-                await Life(context=context, holder=holder, work=work, stop=self.stop).live()
+            if await self._discover() and await self._until_suitable(holder):
+                work.append(begin(holder))
+                await Life(context=context, holder=holder, work=work[0], stop=self.stop).live()
 
-    def _not_ready(self, holder: LeaseHolder, work: Workload) -> str:
-        if not holder.valid():
-            return f"the Lease is not held{holder.reported and f': {holder.reported}'}"
-        return work.not_ready()
-
-    async def _discover(self, cluster: Cluster) -> dict[GroupResource, Resource] | None:
-        """Return the resources as they are served; None if `stop` is set first.
+    async def _discover(self) -> bool:
+        """Look up the resources as they are served; return False if `stop` is set first.
 
         While the API server is unavailable, this method retries, as the shard does with its Lease.
         If the process ended instead, Kubernetes would back off, and the shard might return only
         after its Lease was taken over.
         """
-        errors = ErrorLog("discover resources", ignore)
+        context, errors = self.context, ErrorLog("discover resources", ignore)
         while not self.stop.is_set():
             try:
-                found = {each: await cluster.find(each) for each in resources_of(self.handled)}
+                for each in resources_of(self.handled):
+                    context.found[each] = await context.cluster.find(each)
             except Unavailable as error:
                 errors.failed(error)
-                await self._pause(self.settings.lease.retry_period)
+                await self._pause(context.settings.lease.retry_period)
             else:
                 errors.over()
-                return found
-        return None
+                return True
+        return False
 
-    async def _until_suitable(self, context: ShardContext, holder: LeaseHolder) -> bool:
+    async def _until_suitable(self, holder: LeaseHolder) -> bool:
         """Wait until the shard handles all main resources of its ring, and has all its rights.
 
         If the API server does not answer a check, the shard continues with a warning.  Returns
         False if `stop` is set first.
         """
+        context = self.context
         rights = (*self.needed(self.handled, context.lease), *self.rights)
-        check = RingCheck(context.cluster, self.ring, self.handled)
+        check = RingCheck(context.cluster, context.identity.ring, self.handled)
         errors, failures = ErrorLog("start work", ignore), 0
         while not self.stop.is_set():
             problem = await check.problem() or await missing(rights, context.cluster)
@@ -163,12 +142,12 @@ class Membership:
             errors.failed(Forbidden(problem))
             failures += 1
             await holder.left_because()  # keeps a Lease that says why this shard cannot work
-            await self._pause(BACKOFF.delay(failures, self.rng))
+            await self._pause(BACKOFF.delay(failures, context.rng))
         return False
 
     async def _pause(self, seconds: float) -> None:
         """Wait for `seconds`, or until `stop` is set."""
-        await race(self.clock.sleep(seconds), self.stop.wait())
+        await race(self.context.clock.sleep(seconds), self.stop.wait())
 
 
 async def missing(rights: Sequence[Right], cluster: Cluster) -> str:
