@@ -92,13 +92,13 @@ def _problem_of(bundle: CertificateBundle, now: datetime) -> str | None:
 
 def _is_foreign(bundle: CertificateBundle) -> bool:
     """Return whether another issuer made the certificate; False for our own, damaged Secret."""
-    subjects = {facts.subject for facts in facts_of(bundle.certificate)[:1]}
-    return not bundle.ca_key and bool(subjects - {f"CN={SERVING_NAME}"})
+    subjects = {facts.subject for facts in facts_of(bundle.serving.certificate)[:1]}
+    return not bundle.authority.key and bool(subjects - {f"CN={SERVING_NAME}"})
 
 
 def _listed(bundle: CertificateBundle) -> Iterator[tuple[str, CertificateFacts]]:
     """Yield the serving certificate, then all authorities that the API server should trust."""
-    for facts in facts_of(bundle.certificate)[:1]:
+    for facts in facts_of(bundle.serving.certificate)[:1]:
         yield "serving", facts
     if _is_foreign(bundle):
         return
@@ -107,5 +107,5 @@ def _listed(bundle: CertificateBundle) -> Iterator[tuple[str, CertificateFacts]]
         own = issuer.public_bytes(Encoding.PEM)
     except ConfigError:
         own = b""
-    for facts in facts_of(bundle.ca):
+    for facts in facts_of(bundle.authority.certificate):
         yield "issuing" if facts.pem == own else "retiring", facts

@@ -151,7 +151,7 @@ class _RingChecks:
         return configuration(ring, found.get(webhook_configuration(ring.name)), self._trusts)
 
     def _trusts(self, ca_bundle: str) -> bool:
-        return trusts(ca_bundle, bundle_of(self.secret()).certificate)
+        return trusts(ca_bundle, bundle_of(self.secret()).serving.certificate)
 
     async def _answer(self, ring: ControllerRing) -> tuple[str, PartialObject]:
         live = [each for each in self.spaces() if each.metadata.deletion_timestamp is None]

@@ -8,7 +8,7 @@ import base64
 import binascii
 import hmac
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import Final
@@ -30,28 +30,16 @@ _PURPOSE: Final = b"sharder: path of the admission webhook"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateBundle:
-    """The authority, its key, and the serving certificate; all PEM."""
+    """The authority that issues the serving certificate, and this certificate."""
 
-    ca: bytes
-    """The authority; 0.2.0 also wrote the one before."""
-    ca_key: bytes = field(repr=False)
-    """Key of the authority, whose certificate is in `ca`."""
-    certificate: bytes
-    key: bytes = field(repr=False)
-
-    @property
-    def authority(self) -> KeyPair:
-        """The authority that issues the serving certificate."""
-        return KeyPair(certificate=self.ca, key=self.ca_key)
-
-    @property
-    def serving(self) -> KeyPair:
-        """The certificate that the webhook serves."""
-        return KeyPair(certificate=self.certificate, key=self.key)
+    authority: KeyPair
+    """0.2.0 also wrote the certificate of the one before."""
+    serving: KeyPair
 
     def to_secret_data(self) -> dict[str, str]:
         """Return the `data` of a Secret, base64 as on the wire."""
-        parts = (self.ca, self.ca_key, self.certificate, self.key)
+        pairs = (self.authority, self.serving)
+        parts = (part for pair in pairs for part in (pair.certificate, pair.key))
         return {
             name: base64.b64encode(part).decode()
             for name, part in zip(_IN_SECRET, parts, strict=True)
@@ -61,7 +49,8 @@ class CertificateBundle:
     def from_secret_data(cls, data: Mapping[str, str]) -> "CertificateBundle":
         """Read the `data` of a Secret; missing or malformed values are empty, see `problem`."""
         ca, ca_key, certificate, key = (_bytes(data.get(name, "")) for name in _IN_SECRET)
-        return cls(ca=ca, ca_key=ca_key, certificate=certificate, key=key)
+        authority = KeyPair(certificate=ca, key=ca_key)
+        return cls(authority=authority, serving=KeyPair(certificate=certificate, key=key))
 
 
 def problem(bundle: CertificateBundle, names: Iterable[str], now: datetime) -> str | None:
@@ -75,7 +64,7 @@ def problem(bundle: CertificateBundle, names: Iterable[str], now: datetime) -> s
     fault = serving_problem(bundle.serving, names, now)
     if fault is not None:
         return fault
-    if not issued_by(bundle.certificate, facts_of(bundle.ca)):
+    if not issued_by(bundle.serving.certificate, facts_of(bundle.authority.certificate)):
         return "the serving certificate was not issued by the authority"
     return None
 

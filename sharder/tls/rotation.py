@@ -57,8 +57,7 @@ def replaced(
 ) -> CertificateBundle:
     """Return the bundle with a new serving certificate, of a new authority if `part` is that."""
     if part is Part.AUTHORITY:
-        authority = make_authority(now)
-        bundle = replace(bundle, ca=authority.certificate, ca_key=authority.key)
+        bundle = replace(bundle, authority=make_authority(now))
     return renewed(bundle, policy, now)
 
 
@@ -77,15 +76,15 @@ def renewed(bundle: CertificateBundle, policy: Policy, now: datetime) -> Certifi
     Raises:
         ConfigError: the authority is unusable or has expired, or a name cannot be encoded.
     """
-    before = facts_of(bundle.certificate)[:1]
+    before = facts_of(bundle.serving.certificate)[:1]
     names = dict.fromkeys([*policy.names, *(name for facts in before for name in facts.names)])
     serving = issue_serving(bundle.authority, names=names, now=now, validity=policy.validity)
-    return replace(bundle, certificate=serving.certificate, key=serving.key)
+    return replace(bundle, serving=serving)
 
 
 def _ends_soon(bundle: CertificateBundle, policy: Policy, now: datetime) -> bool:
     """Return whether the serving certificate expires soon and a new one would expire later."""
-    end = facts_of(bundle.certificate)[0].not_after
+    end = facts_of(bundle.serving.certificate)[0].not_after
     issuer, _ = issuer_of(bundle.authority)
     possible = min(now + policy.validity, issuer.not_valid_after_utc)
     return end - now <= policy.rotate_before and end < possible

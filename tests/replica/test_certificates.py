@@ -92,7 +92,7 @@ async def test_all_that_start_together_serve_one_certificate_and_keep_it(world: 
     await prepared(world)
     servers = await serve(world, *(f"s{number}" for number in range(4)))
     assert len({server.certificate for server in servers}) == 1
-    assert kept(world).certificate == servers[0].certificate
+    assert kept(world).serving.certificate == servers[0].certificate
     (late,) = await serve(world, "late")
     assert late.certificate == servers[0].certificate
     asked = sum(server.client.requests for server in servers)
@@ -118,8 +118,8 @@ async def test_what_is_lost_or_spoilt_comes_back_as_it_is_served(
             await put(world, dict.fromkeys(keys))
         await asyncio.sleep(5)
         assert kept(world).serving == first.serving
-        assert kept(world).ca == first.ca
-    assert server.certificate == first.certificate
+        assert kept(world).authority == first.authority
+    assert server.certificate == first.serving.certificate
 
 
 @pytest.mark.parametrize("days", [61, 95, 400])
@@ -133,13 +133,13 @@ async def test_a_certificate_is_renewed_under_its_authority_in_time_or_late(
     await asyncio.sleep(100)
     server.clock.skew = timedelta(days=59)
     await asyncio.sleep(65)
-    assert server.certificate == first.certificate
+    assert server.certificate == first.serving.certificate
     server.clock.skew = timedelta(days=days)
     await asyncio.sleep(65)
     renewed = kept(world)
-    assert server.certificate == renewed.certificate != first.certificate
-    assert (renewed.ca, renewed.ca_key) == (first.ca, first.ca_key)
-    assert ends(renewed.certificate) > wall_time() + server.clock.skew
+    assert server.certificate == renewed.serving.certificate != first.serving.certificate
+    assert renewed.authority == first.authority
+    assert ends(renewed.serving.certificate) > wall_time() + server.clock.skew
 
 
 @pytest.mark.parametrize("what", ["serving", "authority", "everything"])
@@ -151,14 +151,14 @@ async def test_a_request_is_carried_out_once_and_by_the_leader(world: World, wha
     await put(world, {}, **{ROTATE_ANNOTATION: what})
     await asyncio.sleep(6)
     assert (kept(world) == first) == (what == "everything")
-    assert (kept(world).ca == first.ca) == (what != "authority")
+    assert (kept(world).authority == first.authority) == (what != "authority")
     if what != "everything":
         (secret,) = world.objects(SECRETS).values()
         assert secret.meta.annotation(ROTATE_ANNOTATION) == ""
         second = kept(world)
         await asyncio.sleep(20)
         assert kept(world) == second
-    assert leader.certificate == follower.certificate == kept(world).certificate
+    assert leader.certificate == follower.certificate == kept(world).serving.certificate
 
 
 @staged
@@ -182,7 +182,7 @@ async def test_a_secret_that_cannot_be_read_or_made_is_an_error_and_tried_again(
     server.link.before.remove(refuse)
     await put(world, {"tls.crt": None})
     await asyncio.sleep(40)
-    assert kept(world).certificate == first
+    assert kept(world).serving.certificate == first
     other = Server(world, "nowhere")
 
     async def nowhere(call: Call) -> None:

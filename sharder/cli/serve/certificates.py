@@ -182,12 +182,12 @@ class Trust:
 
 
 def _shown(bundle: CertificateBundle) -> Shown:
-    (serving, *_) = facts_of(bundle.certificate)
-    issuers = issued_by(bundle.certificate, facts_of(bundle.ca))
+    (serving, *_) = facts_of(bundle.serving.certificate)
+    issuers = issued_by(bundle.serving.certificate, facts_of(bundle.authority.certificate))
     return Shown(
         pair=bundle.serving,
-        ca_bundle=base64.b64encode(bundle.ca).decode(),
+        ca_bundle=base64.b64encode(bundle.authority.certificate).decode(),
         serving_end=serving.not_after,
         authority_end=max((issuer.not_after for issuer in issuers), default=None),
-        token=token_of(bundle.ca_key),
+        token=token_of(bundle.authority.key),
     )

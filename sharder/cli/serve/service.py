@@ -40,7 +40,7 @@ from sharder.kube.reviews import whoami
 from sharder.metrics.registry import service_metrics
 from sharder.runtime.child_process import in_child
 from sharder.runtime.clock import SystemClock
-from sharder.runtime.error_log import ErrorLog, ignore
+from sharder.runtime.error_log import ErrorLog
 from sharder.runtime.event_loop import probe
 from sharder.runtime.memory import keep_trimmed, settle_soon, settled
 from sharder.shard.lifecycle import until_signal
@@ -156,7 +156,7 @@ class Service:
 
     async def _retry(self, doing: str, call: Callable[[], Awaitable[T]]) -> T:
         """Call until it succeeds; the readiness probe and the log say why it does not."""
-        errors = ErrorLog(doing, ignore)
+        errors = ErrorLog(doing)
         while True:
             try:
                 return await call()

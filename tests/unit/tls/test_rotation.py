@@ -36,8 +36,8 @@ def test_a_new_authority_issues_at_once_and_keeps_neither_key_nor_certificate() 
     after = replaced(STABLE, Part.AUTHORITY, POLICY, NOW)
 
     assert problem(after, POLICY.names, NOW) is None
-    assert STABLE.ca_key != after.ca_key
-    assert len(facts_of(after.ca)) == 1
+    assert STABLE.authority.key != after.authority.key
+    assert len(facts_of(after.authority.certificate)) == 1
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,11 @@ def test_a_renewed_certificate_keeps_the_names_it_had() -> None:
 
     after = renewed(STABLE, other, NOW)
 
-    assert set(facts_of(after.certificate)[0].names) == {"sharder.svc", "other.svc", "10.0.0.1"}
+    assert set(facts_of(after.serving.certificate)[0].names) == {
+        "sharder.svc",
+        "other.svc",
+        "10.0.0.1",
+    }
 
 
 def test_keys_are_in_no_representation() -> None:

@@ -35,13 +35,15 @@ def issued(authority: KeyPair = AUTHORITY, validity: timedelta = VALIDITY) -> Ke
 
 
 def bundle_of(authority: KeyPair = AUTHORITY, serving: KeyPair | None = None) -> CertificateBundle:
-    pair = issued(authority) if serving is None else serving
-    return CertificateBundle(
-        ca=authority.certificate,
-        ca_key=authority.key,
-        certificate=pair.certificate,
-        key=pair.key,
-    )
+    return CertificateBundle(authority=authority, serving=serving or issued(authority))
+
+
+def with_authority(**parts: bytes) -> CertificateBundle:
+    return replace(BUNDLE, authority=replace(AUTHORITY, **parts))
+
+
+def serving_with(**parts: bytes) -> CertificateBundle:
+    return replace(BUNDLE, serving=replace(BUNDLE.serving, **parts))
 
 
 def parsed(certificate: bytes) -> x509.Certificate:
@@ -137,15 +139,15 @@ def encrypted_key() -> bytes:
 @pytest.mark.parametrize(
     ("bundle", "found"),
     [
-        (replace(BUNDLE, ca=b"x"), "the authority's certificate or key"),
-        (replace(BUNDLE, ca_key=b"x"), "the authority's certificate or key"),
-        (replace(BUNDLE, ca_key=OTHER_AUTHORITY.key), "the authority's certificate or key"),
-        (replace(BUNDLE, ca_key=rsa_key()), "the authority's certificate or key"),
-        (replace(BUNDLE, certificate=b"x"), "the serving certificate or its key is missing"),
-        (replace(BUNDLE, key=b"x"), "the serving certificate or its key is missing"),
-        (replace(BUNDLE, key=encrypted_key()), "the serving certificate or its key is missing"),
-        (replace(BUNDLE, key=issued().key), "the serving certificate and its key do not match"),
-        (replace(BUNDLE, key=rsa_key()), "the serving certificate and its key do not match"),
+        (with_authority(certificate=b"x"), "the authority's certificate or key"),
+        (with_authority(key=b"x"), "the authority's certificate or key"),
+        (with_authority(key=OTHER_AUTHORITY.key), "the authority's certificate or key"),
+        (with_authority(key=rsa_key()), "the authority's certificate or key"),
+        (serving_with(certificate=b"x"), "the serving certificate or its key is missing"),
+        (serving_with(key=b"x"), "the serving certificate or its key is missing"),
+        (serving_with(key=encrypted_key()), "the serving certificate or its key is missing"),
+        (serving_with(key=issued().key), "the serving certificate and its key do not match"),
+        (serving_with(key=rsa_key()), "the serving certificate and its key do not match"),
         (
             bundle_of(AUTHORITY, issued(OTHER_AUTHORITY)),
             "the serving certificate was not issued by the authority",
