@@ -92,24 +92,43 @@ class Client:
                 have succeeded.
             TooLong: the answer has more than `max_bytes`; its rest is not read.
         """
-        headers = await self._headers(accept)
-        if body is not None:
-            headers["Content-Type"] = content_type
-        target, what = _target(path, query), f"{method} {path}"
         encoded = None if body is None else msgspec.json.encode(body)
+        typed = {} if body is None else {"Content-Type": content_type}
         limit = ClientTimeout(total=timeout)
+        answer = self._opened(
+            method, path, query, headers=typed, accept=accept, body=encoded, limit=limit
+        )
+        async with answer as response:
+            return await read(response, max_bytes)
+
+    @asynccontextmanager
+    async def _opened(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        *,
+        headers: dict[str, str],
+        accept: str,
+        body: bytes | None = None,
+        limit: ClientTimeout,
+    ) -> AsyncGenerator[ClientResponse, None]:
+        """Send a request, and yield its answer, which is no refusal."""
+        headers = await self._headers(accept) | headers
+        target, what = f"{path}?{urlencode(query)}" if query else path, f"{method} {path}"
+        has_answer = False
         try:
-            async with self._http.open(
-                method, target, headers, encoded, timeout=limit
-            ) as response:
-                answer = await read(response, max_bytes)
+            async with self._http.open(method, target, headers, body, timeout=limit) as response:
+                has_answer = True
+                self._observe(method, str(response.status))
+                self._dated = response.headers.get("Date", ""), self._clock.monotonic()
+                if response.status >= 300:
+                    raise refusal(response.status, await response.read(), what)
+                yield response
         except OSError as error:
-            self._observe(method, NO_ANSWER)
+            if not has_answer:
+                self._observe(method, NO_ANSWER)
             raise unreachable(error, what) from error
-        self._answered(method, response)
-        if response.status >= 300:
-            raise refusal(response.status, answer, what)
-        return answer
 
     def server_time(self) -> datetime | None:
         """Return the API server's clock, as its last answer shows it; None without an answer.
@@ -136,31 +155,17 @@ class Client:
         Raises:
             ApiError: the stream could not be opened, or broke.
         """
-        headers, what, opened = await self._headers(accept), f"GET {path}", False
-        target = _target(path, query)
         limit = ClientTimeout(sock_read=SILENT_SECONDS, sock_connect=CONNECT_SECONDS)
-        try:
-            async with self._http.open("GET", target, headers, timeout=limit) as response:
-                opened = True
-                self._answered("GET", response)
-                if response.status >= 300:
-                    raise refusal(response.status, await response.read(), what)
-                try:
-                    yield lines_of(response, pause=pause)
-                finally:
-                    hang_up(response)
-        except OSError as error:
-            if not opened:
-                self._observe("GET", NO_ANSWER)
-            raise unreachable(error, what) from error
+        answer = self._opened("GET", path, query, headers={}, accept=accept, limit=limit)
+        async with answer as response:
+            try:
+                yield lines_of(response, pause=pause)
+            finally:
+                hang_up(response)
 
     async def close(self) -> None:
         """End all requests, and close the connections."""
         await self._http.close()
-
-    def _answered(self, method: str, response: ClientResponse) -> None:
-        self._observe(method, str(response.status))
-        self._dated = response.headers.get("Date", ""), self._clock.monotonic()
 
     async def _headers(self, accept: str) -> dict[str, str]:
         token = await self._access.authorization.header()
@@ -185,10 +190,6 @@ async def connect(
     access = await find_access(kubeconfig, context)
     proxy = access.proxy or _proxy_from_environment(access.server)
     return Client(replace(access, proxy=proxy), agent=agent)
-
-
-def _target(path: str, query: Mapping[str, str] | None) -> str:
-    return f"{path}?{urlencode(query)}" if query else path
 
 
 def _proxy_from_environment(server: str) -> str | None:

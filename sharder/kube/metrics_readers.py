@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from sharder.core.errors import ApiError, Unavailable
 from sharder.runtime.allowance import Allowance
 from sharder.runtime.clock import Clock
-from sharder.runtime.error_log import ErrorLog, ignore
+from sharder.runtime.error_log import ErrorLog
 
 BELIEVED_SECONDS: Final = 10.0
 """Seconds for which an answer is cached: a changed right takes effect with this delay."""
@@ -53,7 +53,7 @@ class MetricsAuthorizer:
         self._under_way: dict[bytes, asyncio.Future[HTTPStatus]] = {}
         """The review in flight of each token."""
         self._allowance = Allowance(BURST, 1 / REVIEWS_PER_SECOND)
-        self._errors = ErrorLog("review tokens", ignore)
+        self._errors = ErrorLog("review tokens")
 
     async def check(self, authorization: str) -> HTTPStatus:
         """Return OK, or the status that rejects a request with this Authorization header.
