@@ -53,7 +53,7 @@ class Once(Generic[K]):
 class ErrorLog:
     """The state of one retried operation; only changes of the state are logged."""
 
-    def __init__(self, doing: str, on_error: OnError) -> None:
+    def __init__(self, doing: str, on_error: OnError = ignore) -> None:
         self._doing = doing
         self._on_error = on_error
         self._error: ApiError | None = None

@@ -26,7 +26,7 @@ from sharder.core.names import PROBLEM_ANNOTATION, ObjectRef
 from sharder.ports import Watchable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
-from sharder.runtime.error_log import ErrorLog, first_of, ignore
+from sharder.runtime.error_log import ErrorLog, first_of
 from sharder.runtime.lease_record import Candidate, LeaseRecord, Leases
 from sharder.runtime.task_pool import race
 
@@ -70,7 +70,7 @@ class LeaseHolder:
         self._rng = rng
         self._timing = timing or LeaseTiming()
         self._record = LeaseRecord(leases, ref, candidate, clock=clock, timing=self._timing)
-        self._error_log = ErrorLog(f"hold lease {ref}", ignore)
+        self._error_log = ErrorLog(f"hold lease {ref}")
         self._watched = watched
         self._on_attempt = on_attempt
         self._renewing = asyncio.Lock()

@@ -17,7 +17,7 @@ from sharder.core.texts import address_of
 from sharder.kube.client import SHARD_AGENT, connect
 from sharder.metrics.collectors import Metrics
 from sharder.runtime.backoff import Backoff
-from sharder.runtime.error_log import ErrorLog, ignore
+from sharder.runtime.error_log import ErrorLog
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.task_pool import race
 from sharder.shard.cluster import Cluster
@@ -111,7 +111,7 @@ class Membership:
         If the process ended instead, Kubernetes would back off, and the shard might return only
         after its Lease was taken over.
         """
-        context, errors = self.context, ErrorLog("discover resources", ignore)
+        context, errors = self.context, ErrorLog("discover resources")
         while not self.stop.is_set():
             try:
                 for each in resources_of(self.handled):
@@ -133,7 +133,7 @@ class Membership:
         context = self.context
         rights = (*self.needed(self.handled, context.lease), *self.rights)
         check = RingCheck(context.cluster, context.identity.ring, self.handled)
-        errors, failures = ErrorLog("start work", ignore), 0
+        errors, failures = ErrorLog("start work"), 0
         while not self.stop.is_set():
             problem = await check.problem() or await missing(rights, context.cluster)
             if not problem:
