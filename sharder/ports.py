@@ -52,6 +52,8 @@ class Listed(Generic[T_co]):
 
 
 WatchEvent: TypeAlias = Changed[T] | Removed[T] | Bookmark
+Event: TypeAlias = Listed[T] | Changed[T] | Removed[T]
+"""What a consumer of lists and watches gets, without bookmarks."""
 
 
 class Watchable(Protocol[T_co]):

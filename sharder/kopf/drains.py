@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import ApiError, Conflict, LeaseLost, NotFound, Rewound
 from sharder.core.names import GroupResource
-from sharder.ports import Changed, Listed, Removed
+from sharder.ports import Changed, Event, Listed, Removed
 from sharder.runtime.reflector import follow
 from sharder.shard.context import ShardContext
 from sharder.shard.objects import OwnObject, guarded
@@ -96,7 +96,7 @@ class Drains:
             async for event in events:
                 self._update(event)
 
-    def _update(self, event: Listed[OwnObject] | Changed[OwnObject] | Removed[OwnObject]) -> None:
+    def _update(self, event: Event[OwnObject]) -> None:
         match event:
             case Listed(items):
                 before, self._drains = self._drains, {}

@@ -12,7 +12,7 @@ from typing_extensions import override
 from sharder.core.api.meta import Json, Resource
 from sharder.core.errors import ApiError, Conflict, NotFound
 from sharder.core.names import WATCHES_ANNOTATION, GroupResource
-from sharder.ports import Changed, Listed, Removed
+from sharder.ports import Changed, Event, Listed, Removed
 from sharder.proxy.here import Here, Main
 from sharder.proxy.view import View
 from sharder.runtime.error_log import Once
@@ -89,11 +89,7 @@ class Followers:
                 del event  # the next one can be days away, and a list is large
 
 
-def _record(
-    here: Here,
-    resource: GroupResource,
-    event: Listed[OwnObject] | Changed[OwnObject] | Removed[OwnObject],
-) -> None:
+def _record(here: Here, resource: GroupResource, event: Event[OwnObject]) -> None:
     match event:
         case Listed(items, version):
             here.listed(resource, [obj.metadata for obj in items], version)

@@ -17,7 +17,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.errors import ApiError, Expired, Forbidden, NotFound, Rewound
-from sharder.ports import Bookmark, Changed, Listed, Removed, Watchable, WatchEvent
+from sharder.ports import Bookmark, Event, Listed, Watchable, WatchEvent
 from sharder.runtime.backoff import Backoff, Rng, failures_after
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog, OnError, ignore
@@ -52,7 +52,7 @@ async def follow(
     on_error: OnError = ignore,
     keep: Callable[[V], bool] | None = None,
     on_bookmark: Callable[[str], None] = lambda _version: None,
-) -> AsyncGenerator[Listed[V] | Changed[V] | Removed[V], None]:
+) -> AsyncGenerator[Event[V], None]:
     """Yield the state of the collection and then its changes, forever.
 
     `Listed` comes first, and again after every relist: it replaces all known objects.  Errors

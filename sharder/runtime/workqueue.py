@@ -36,6 +36,10 @@ Worker: TypeAlias = Callable[[K], Awaitable[float | None]]
 _log = logging.getLogger(__name__)
 
 
+class Failed(Exception):
+    """Raised by a worker whose failure is reported already: only the back-off follows."""
+
+
 class WorkQueue(Generic[K]):
     """Keys with their due times; not thread-safe."""
 
@@ -91,7 +95,7 @@ class WorkQueue(Generic[K]):
     async def run(self, worker: Worker[K], *, concurrency: int) -> None:
         """Run `worker` on keys until cancelled, `concurrency` at a time.
 
-        An `ApiError` or `InvalidObject` leads to `retry`, any other error ends the run; an
+        `Failed`, `ApiError` or `InvalidObject` lead to `retry`, any other error ends the run; an
         interrupted key is queued again.  Must not run twice at once.
         """
         slots = asyncio.Semaphore(concurrency)
@@ -127,8 +131,8 @@ class WorkQueue(Generic[K]):
                 self.add_after(key, seconds)
         except (ApiError, InvalidObject) as error:
             self._log_failure(key, error)
-            settled = True
-            self.retry(key)
+        except Failed:
+            pass
         finally:
             worked = self._metrics.times["workqueue_work_duration_seconds"]
             worked.observe(self._clock.monotonic() - began, self._name)

@@ -1,7 +1,7 @@
 """Guarded writes to the children of one object."""
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -135,42 +135,39 @@ class Children:
         The owner label always names this shard, so the child belongs to its creator even while the
         parent drains.
         """
-        metadata, identity = mapping(body.get("metadata")), self.context.identity
+        metadata = mapping(body.get("metadata"))
         place = {"name": ref.name, **({"namespace": ref.namespace} if ref.namespace else {})}
-        return {
-            **body,
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-            "metadata": {
-                **metadata,
-                **place,
-                "labels": {
-                    **mapping(metadata.get("labels")),
-                    identity.owner_label: identity.shard,
-                },
-                "ownerReferences": [self._reference()],
-            },
-        }
+        kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+        return self._claimed({**body, **kind, "metadata": {**metadata, **place}})
 
     def _adoption(self, current: Body, changes: Body) -> Body:
         """Return `changes` and those that make the parent the controller; others stay owners."""
-        metadata, had = mapping(changes.get("metadata")), mapping(current.get("metadata"))
-        identity, owners = self.context.identity, had.get("ownerReferences")
+        owners = mapping(current.get("metadata")).get("ownerReferences")
         others = [
             each
             for each in (owners if isinstance(owners, list) else ())
             if mapping(each).get("uid") != self.meta.uid
         ]
-        labels: Body = {
-            **mapping(metadata.get("labels")),
-            identity.owner_label: identity.shard,
-            identity.drain_label: None,
+        return self._claimed(changes, others, self.context.identity.drain_label)
+
+    def _claimed(self, body: Body, others: Sequence[Json] = (), *dropped: str) -> Body:
+        """Return a body with our owner label, without others, and the parent as controller."""
+        metadata, identity = mapping(body.get("metadata")), self.context.identity
+        known = mapping(metadata.get("labels"))
+        main = self.context.main.resource
+        reference: Json = {
+            "apiVersion": main.api_version,
+            "kind": main.kind,
+            "name": self.meta.name,
+            "uid": self.meta.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
         }
-        references = [*others, self._reference()]
-        return {
-            **changes,
-            "metadata": {**metadata, "labels": labels, "ownerReferences": references},
+        claim: Body = {
+            "labels": {**known, **dict.fromkeys(dropped), identity.owner_label: identity.shard},
+            "ownerReferences": [*others, reference],
         }
+        return {**body, "metadata": {**metadata, **claim}}
 
     def _admit(self, child: ObjectMeta, resource: Resource) -> None:
         """Raise unless this shard can write the existing object of the child's name.
@@ -192,17 +189,6 @@ class Children:
                 f"{child.ref} is not owned by shard {identity.shard}: its owner label is "
                 f"{child.label(identity.owner_label) or ''!r}"
             )
-
-    def _reference(self) -> Json:
-        main = self.context.main.resource
-        return {
-            "apiVersion": main.api_version,
-            "kind": main.kind,
-            "name": self.meta.name,
-            "uid": self.meta.uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
 
 
 def _is_free(child: ObjectMeta) -> bool:

@@ -20,13 +20,15 @@ from sharder.ports import Changed, Listed, Removed
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.workqueue import WorkQueue
 from sharder.sdk.reads.collection import Collected
+from sharder.sdk.reads.owned import OwnedObjects
 from sharder.sdk.resource_context import ResourceContext
 from sharder.sdk.runner import Runner
 from sharder.shard.identity import Ownership
-from sharder.shard.objects import OwnObject
 
 DRAINS_AT_ONCE: Final = 10
 """How many drains are acknowledged at a time."""
+BACKOFF: Final = Backoff(base=0.1, cap=300.0)
+"""Seconds; the sharder has the same cap for objects that fail."""
 DRAIN_BACKOFF: Final = Backoff(base=0.2, cap=30.0)
 """Seconds; another shard waits, but each retry can be a write that calls every webhook."""
 
@@ -45,7 +47,6 @@ class _Running:
 
     scope: asyncio.Timeout
     deadline: float | None = None
-    is_cancelled: bool = False
 
 
 class Controller:
@@ -60,19 +61,16 @@ class Controller:
         self._clock = shard.clock
         self._running: dict[ObjectRef, _Running] = {}
         self._is_stopping = False
-        self.has_listed = False
-        """Whether the shard has listed its objects."""
         self._ended = asyncio.Event()
-        # `Runner` has the back-off of failed reconciles; the queue's is not used for them.
         self._reconciles, self._drains = (
             WorkQueue[ObjectRef](
                 clock=shard.clock,
                 rng=shard.rng,
-                backoff=DRAIN_BACKOFF,
-                name=each,
+                backoff=backoff,
+                name=queue,
                 metrics=shard.metrics,
             )
-            for each in (name, f"{name}-drains")
+            for queue, backoff in ((name, BACKOFF), (f"{name}-drains", DRAIN_BACKOFF))
         )
         self._reverted: set[ObjectRef] = set()
         """Objects whose acknowledgement a webhook has reverted.  Their events do not make them due
@@ -80,9 +78,9 @@ class Controller:
         """
 
     @property
-    def objects(self) -> int:
-        """How many objects the shard has, as its watch last showed them."""
-        return len(self._owned)
+    def owned(self) -> OwnedObjects:
+        """The objects of the shard."""
+        return self._owned
 
     @property
     def collections(self) -> Sequence[Collected]:
@@ -141,28 +139,8 @@ class Controller:
     async def _follow_objects(self) -> None:
         async with aclosing(self._context.main.follow("watch own objects")) as events:
             async for event in events:
-                for ref in self._update(event):
+                for ref in self._owned.apply(event):
                     self._enqueue(ref)
-
-    def _update(
-        self, event: Listed[OwnObject] | Changed[OwnObject] | Removed[OwnObject]
-    ) -> frozenset[ObjectRef]:
-        """Apply an event to the owned objects; return the objects that need work."""
-        match event:
-            case Listed(items):
-                self.has_listed = True
-                for obj in items:
-                    self._handoff.arrived(obj.metadata.ref)
-                return self._owned.replace(items)
-            case Changed(obj):
-                before = self._owned.get(obj.metadata.ref)
-                if before is None or before.uid != obj.metadata.uid:
-                    self._handoff.arrived(obj.metadata.ref)
-                return frozenset({obj.metadata.ref} if self._owned.update(obj) else ())
-            case Removed(obj):
-                self._owned.forget(obj.metadata.ref)
-                self._handoff.left(obj.metadata.ref)
-                return frozenset({obj.metadata.ref})
 
     async def _follow_children(self, children: Collected) -> None:
         async with aclosing(children.follow("watch children")) as events:
@@ -194,6 +172,7 @@ class Controller:
             case Ownership.ELSEWHERE:
                 # Deleted, or moved without a drain: another shard might already work on it.
                 self._runner.forget(ref)
+                self._reconciles.forget(ref)
                 self._cancel(ref, "the object is gone")
 
     async def _reconcile(self, ref: ObjectRef) -> float | None:
@@ -268,8 +247,7 @@ class Controller:
     def _cancel(self, ref: ObjectRef, why: str) -> None:
         """Cancel a reconcile once; its clean-up runs to the end."""
         running = self._running.get(ref)
-        if running is not None and not running.is_cancelled:
-            running.is_cancelled = True
+        if running is not None and running.scope.when() is None:
             running.scope.reschedule(asyncio.get_running_loop().time())
             _log.info("reconcile cancelled", extra=self._context.fields(ref, why=why))
 

@@ -27,8 +27,8 @@ class Request:
     requeued if necessary.
     """
 
-    def __init__(self, ref: ObjectRef, meta: OwnMeta, context: ResourceContext) -> None:
-        self._ref = ref
+    def __init__(self, meta: OwnMeta, context: ResourceContext) -> None:
+        self._ref = ref = meta.ref
         self._meta = meta
         self._read: msgspec.Raw | None = None
         """The object as this request last read or wrote it."""

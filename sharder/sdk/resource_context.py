@@ -26,7 +26,6 @@ class ResourceContext:
         self.identity = shard.identity
         self.reconciler = reconciler
         self.holds_lease = holds_lease
-        self.owned = OwnedObjects(self.identity, when=reconciler.when)
         is_cached = reconciler.cache.__contains__
         self.main = Collected(
             resource, shard, keep=(lambda _: True) if is_cached(resource.id) else None
@@ -36,6 +35,7 @@ class ResourceContext:
             for child in reconciler.owns
         ]
         self.handoff = Handoff(self.children)
+        self.owned = OwnedObjects(self.identity, self.handoff, when=reconciler.when)
         self._events = shard.cluster.recorder(shard.identity, shard.clock)
 
     def parent_of(self, obj: PartialObject) -> ObjectRef | None:

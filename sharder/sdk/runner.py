@@ -14,15 +14,15 @@ from typing import Final
 
 from sharder.core.errors import InvalidObject, NotFound, SharderError
 from sharder.core.names import ObjectRef
-from sharder.runtime.backoff import Backoff
+from sharder.runtime.workqueue import Failed
 from sharder.sdk.children import NameTaken
 from sharder.sdk.reconciler import PermanentError, seconds_of
 from sharder.sdk.request import Request
 from sharder.sdk.resource_context import ResourceContext
 from sharder.shard.identity import Ownership
 
-_BACKOFF: Final = Backoff(base=0.1, cap=300.0)
-"""The delay after a failure, in seconds; the sharder has the same cap for objects that fail."""
+_LATE_SECONDS: Final = 5.0
+"""After a refused write: the watch might be late, or the drain be withdrawn."""
 
 _log = logging.getLogger(__name__)
 
@@ -48,23 +48,22 @@ class Runner:
         self._reconciler = context.reconciler
         self._metrics = context.shard.metrics
         self._name = str(context.main.resource.id)
-        self._failures: dict[ObjectRef, int] = {}
         self._given_up: dict[ObjectRef, str] = {}
         """The resourceVersion of each object that is not retried until it changes."""
 
     async def run(self, ref: ObjectRef) -> float | None:
         """Run the function that the object needs; return the seconds until the next run, or None.
 
-        An error of the function is logged, and leads to the back-off of the object.
+        Raises:
+            Failed: the function has failed, which is logged.
         """
         meta = self._context.owned.get(ref)
         if meta is None or self._given_up.get(ref) == meta.resource_version:
             return None
-        return await self._run(Request(ref, meta, self._context))
+        return await self._run(Request(meta, self._context))
 
     def forget(self, ref: ObjectRef) -> None:
-        """Reset the back-off of an object, and allow retries after a `PermanentError`."""
-        self._failures.pop(ref, None)
+        """Allow retries after a `PermanentError`."""
         self._given_up.pop(ref, None)
 
     async def _run(self, request: Request) -> float | None:
@@ -78,9 +77,11 @@ class Runner:
             returned = await self._handle(request)
             after = None if returned is None else seconds_of(returned)
             result = Result.SUCCESS if after is None else Result.REQUEUE_AFTER
-            self.forget(request.ref)
         except Exception as error:  # noqa: BLE001 - an author's function can raise anything
-            result, after = await self._failed(request, error)
+            after = self._after_refusal(request, error)
+            if after is None:
+                result = Result.ERROR
+                await self._fail(request, error)
         finally:
             request.permit.close()
             self._measure(result, clock.monotonic() - began)
@@ -110,31 +111,29 @@ class Runner:
                 self._context.owned.forget(request.ref, version=seen.resource_version)
         return None
 
-    async def _failed(self, request: Request, error: Exception) -> tuple[Result, float | None]:
-        """Log the error; return the result of the reconcile and the seconds until the next one."""
+    def _after_refusal(self, request: Request, error: Exception) -> float | None:
+        """Return the seconds until the next run if it is no failure, because of the object."""
         ref = request.ref
         is_ours = self._context.owned.ownership(ref) is Ownership.OURS
-        if request.permit.was_refused or not is_ours:
-            why = str(error) or repr(error)
-            fields = self._context.fields(ref, error=why)
-            _log.info("reconcile cancelled: %s", why, extra=fields)
-            # The watch might be late, or a drain be withdrawn.
-            return Result.CANCELLED, self._back_off(ref)
-        match error:
-            case PermanentError():
-                self._count("controller_runtime_terminal_reconcile_errors_total")
-                self._warn(ref, str(error), what="failed, no retry until the object changes")
-                self._failures.pop(ref, None)
-                self._given_up[ref] = request.metadata.resource_version
-                return Result.ERROR, None
-            case SharderError():
-                self._warn(ref, str(error))
-            case _:
-                self._warn(ref, repr(error), traceback=True)
-        self._count("workqueue_retries_total")
+        if is_ours and not request.permit.was_refused:
+            return None
+        why = str(error) or repr(error)
+        _log.info("reconcile cancelled: %s", why, extra=self._context.fields(ref, error=why))
+        return _LATE_SECONDS
+
+    async def _fail(self, request: Request, error: Exception) -> None:
+        """Report an error, and raise `Failed` if the object is retried."""
+        ref = request.ref
+        if isinstance(error, PermanentError):
+            self._count("controller_runtime_terminal_reconcile_errors_total")
+            self._warn(ref, str(error), what="failed, no retry until the object changes")
+            self._given_up[ref] = request.metadata.resource_version
+            return
+        is_expected = isinstance(error, SharderError)
+        self._warn(ref, str(error) if is_expected else repr(error), traceback=not is_expected)
         if isinstance(error, NameTaken):
             await self._context.record(request.metadata, "NameTaken", str(error), warning=True)
-        return Result.ERROR, self._back_off(ref)
+        raise Failed from error
 
     def _count(self, name: str, *labels: str) -> None:
         self._metrics.counts[name].add(self._name, *labels)
@@ -153,8 +152,3 @@ class Runner:
     ) -> None:
         fields = self._context.fields(ref, error=error)
         _log.warning("reconcile %s: %s: %s", what, ref, error, exc_info=traceback, extra=fields)
-
-    def _back_off(self, ref: ObjectRef) -> float:
-        self._given_up.pop(ref, None)
-        failures = self._failures[ref] = self._failures.get(ref, 0) + 1
-        return _BACKOFF.delay(failures, self._context.shard.rng)

@@ -48,7 +48,7 @@ class Controllers(Workload):
     @property
     @override
     def objects(self) -> int:
-        return sum(each.objects for each in self._controllers)
+        return sum(len(each.owned) for each in self._controllers)
 
     @property
     @override
@@ -71,7 +71,7 @@ class Controllers(Workload):
                 group.create_task(each.run(stop), name="control")
 
     def _has_listed(self) -> bool:
-        return all(each.has_listed for each in self._controllers)
+        return all(each.owned.has_listed for each in self._controllers)
 
 
 class Shard:

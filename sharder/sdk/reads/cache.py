@@ -5,19 +5,17 @@ A watch shows all writes in order, so it has shown every write up to its positio
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
 from sharder.core.api.meta import PartialObject, is_older
 from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
-from sharder.ports import Changed, Listed, Removed
+from sharder.ports import Changed, Event, Listed, Removed
 from sharder.runtime.clock import Clock
 from sharder.runtime.task_pool import race
 from sharder.shard.objects import Whole
-
-Event: TypeAlias = Listed[PartialObject] | Changed[PartialObject] | Removed[PartialObject]
 
 WAIT_SECONDS: Final = 30.0
 """Limit of a wait for the watch: then the watch counts as broken, and the reconcile is retried."""
@@ -98,7 +96,7 @@ class ObjectCache:
         self._children: dict[str, dict[ObjectRef, Whole]] = {}
         """By the uid of their controller."""
 
-    def update(self, event: Event) -> None:
+    def update(self, event: Event[PartialObject]) -> None:
         """Apply an event of the watch."""
         match event:
             case Listed(items):

@@ -10,7 +10,7 @@ import msgspec
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
 from sharder.core.errors import NotFound, Unavailable
 from sharder.core.names import ObjectRef
-from sharder.ports import Changed, Listed, Removed
+from sharder.ports import Changed, Event, Listed, Removed
 from sharder.runtime.reflector import follow
 from sharder.sdk.reads.cache import ObjectCache, Progress, is_reached
 from sharder.shard.cluster import OwnObjects
@@ -86,9 +86,7 @@ class Collected:
             self.cache.drop(ref)
         return False
 
-    async def follow(
-        self, doing: str
-    ) -> AsyncGenerator[Listed[OwnObject] | Changed[OwnObject] | Removed[OwnObject], None]:
+    async def follow(self, doing: str) -> AsyncGenerator[Event[OwnObject], None]:
         """Yield the events of the objects; the cache has applied an event before it is yielded.
 
         Readers that wait for the watch continue only after the caller has handled the event.

@@ -5,11 +5,13 @@ are never stored.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 from sharder.core.errors import LeaseLost, SharderError
 from sharder.core.names import ObjectRef
+from sharder.ports import Changed, Event, Listed, Removed
+from sharder.sdk.reads.collection import Handoff
 from sharder.sdk.reconciler import Predicate, any_change
 from sharder.shard.identity import Identity, Ownership
 from sharder.shard.objects import OwnMeta, OwnObject
@@ -24,9 +26,14 @@ class NotOwned(SharderError):
 class OwnedObjects:
     """The metadata of the shard's objects as the watch last showed it."""
 
-    def __init__(self, identity: Identity, *, when: Predicate = any_change) -> None:
+    def __init__(
+        self, identity: Identity, handoff: Handoff, *, when: Predicate = any_change
+    ) -> None:
         """`when` is whether a change needs work while the object stays `OURS`."""
         self.identity = identity
+        self._handoff = handoff
+        self.has_listed = False
+        """Whether the shard has listed its objects."""
         self._when = when
         self._objects: dict[ObjectRef, OwnMeta] = {}
 
@@ -45,21 +52,31 @@ class OwnedObjects:
         meta = self._objects.get(ref)
         return Ownership.ELSEWHERE if meta is None else self.identity.ownership_of(meta)
 
-    def replace(self, objects: Iterable[OwnObject]) -> frozenset[ObjectRef]:
-        """Replace all objects; return the objects whose change needs work."""
-        before, self._objects = self._objects, {o.metadata.ref: o.metadata for o in objects}
-        return frozenset(
-            ref
-            for ref in before.keys() | self._objects.keys()
-            if before.get(ref) != self._objects.get(ref)
-            and self._needs_work(before.get(ref), self._objects.get(ref))
-        )
+    def apply(self, event: Event[OwnObject]) -> list[ObjectRef]:
+        """Apply an event of the watch; return the objects whose change needs work."""
+        changes: dict[ObjectRef, OwnMeta | None]
+        match event:
+            case Listed(items):
+                self.has_listed = True
+                now = {each.metadata.ref: each.metadata for each in items}
+                changes = {**dict.fromkeys(self._objects), **now}
+            case Changed(obj):
+                changes = {obj.metadata.ref: obj.metadata}
+            case Removed(obj):
+                changes = {obj.metadata.ref: None}
+        is_list = isinstance(event, Listed)
+        return [ref for ref, meta in changes.items() if self._change(ref, meta, is_list=is_list)]
 
-    def update(self, obj: OwnObject) -> bool:
-        """Store the object's current metadata; return whether the change needs work."""
-        old = self._objects.get(obj.metadata.ref)
-        self._objects[obj.metadata.ref] = obj.metadata
-        return self._needs_work(old, obj.metadata)
+    def _change(self, ref: ObjectRef, new: OwnMeta | None, *, is_list: bool) -> bool:
+        """Store a state of an object, None if it is gone; return whether this needs work."""
+        old = self._objects.pop(ref, None)
+        if new is None:
+            self._handoff.left(ref)
+            return True
+        self._objects[ref] = new
+        if is_list or old is None or old.uid != new.uid:
+            self._handoff.arrived(ref)  # or it might have left and returned before the list
+        return old != new and self._needs_work(old, new)
 
     def forget(self, ref: ObjectRef, *, version: str = "") -> None:
         """Remove the object; with a `version`, only if it still has this resourceVersion."""
@@ -67,9 +84,9 @@ class OwnedObjects:
         if meta is not None and version in {"", meta.resource_version}:
             del self._objects[ref]
 
-    def _needs_work(self, old: OwnMeta | None, new: OwnMeta | None) -> bool:
-        """Return whether a change needs work; arrivals, drains and departures always do."""
-        if old is None or new is None or old.uid != new.uid:
+    def _needs_work(self, old: OwnMeta | None, new: OwnMeta) -> bool:
+        """Return whether a change needs work; arrivals and drains always do."""
+        if old is None or old.uid != new.uid:
             return True
         ownership = self.identity.ownership_of
         if not ownership(old) is ownership(new) is Ownership.OURS:
