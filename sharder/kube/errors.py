@@ -1,9 +1,11 @@
 """Map errors of the API server and the network to `sharder.core.errors`."""
 
+from http import HTTPStatus
 from typing import Final, TypeVar
 
 import msgspec
 
+from sharder.core.api.meta import Json
 from sharder.core.errors import (
     ApiError,
     Conflict,
@@ -51,6 +53,19 @@ _POLICIES: Final = (
 
 _TOO_LARGE: Final = ("request is too large", "trying to send message larger than max")
 """Texts of etcd and of its client in the API server, in an answer with status 500."""
+
+
+_REASONS: Final = {410: "Expired", 422: "Invalid", 500: "InternalError", 504: "Timeout"}
+"""Of the codes whose reason is not their phrase in HTTP."""
+
+
+def failure(code: int, message: str, reason: str | None = None) -> dict[str, Json]:
+    """Return a metav1.Status; its reason is that of the code unless it is given, empty: none."""
+    usual = _REASONS.get(code) or HTTPStatus(code).phrase.replace(" ", "")
+    given = usual if reason is None else reason
+    head: dict[str, Json] = {"kind": "Status", "apiVersion": "v1", "metadata": {}}
+    why = {"reason": given} if given else {}
+    return head | {"status": "Failure", "message": message, **why, "code": code}
 
 
 def refusal(code: int, body: bytes, what: str) -> ApiError:

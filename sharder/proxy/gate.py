@@ -8,12 +8,12 @@ a child, as for an object that its cache has lost.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import TypeAlias
 
-from sharder.core.api.meta import ObjectMeta, OwnerReference
+from sharder.core.api.meta import Json, ObjectMeta, OwnerReference
 from sharder.core.errors import NotFound
 from sharder.core.names import GroupResource, ObjectRef
+from sharder.kube.errors import failure
 from sharder.proxy.here import CACHED_SECONDS, Here, Main
 from sharder.proxy.targets import Target, Verb
 from sharder.shard.identity import Identity, Ownership
@@ -37,11 +37,9 @@ class Refused(Exception):
         self.code = code
 
     @property
-    def status(self) -> dict[str, object]:
-        """The answer: metav1.Status, whose reasons are the phrases of HTTP but for one."""
-        phrase = "Expired" if self.code == HTTPStatus.GONE else HTTPStatus(self.code).phrase
-        head = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-        return {**head, "message": str(self), "reason": phrase.replace(" ", ""), "code": self.code}
+    def status(self) -> dict[str, Json]:
+        """The answer: metav1.Status."""
+        return failure(self.code, str(self))
 
 
 class TooEarly(Refused):

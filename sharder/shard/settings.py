@@ -1,18 +1,4 @@
-"""The settings of a shard, from the environment or from arguments.
-
-SHARD_NAME, else POD_NAME, else the host's name      the shard and its Lease
-SHARD_NAMESPACE, else POD_NAMESPACE, else the
-service account's namespace                          where the Lease lives
-SHARD_LEASE_DURATION                                 a duration of whole seconds
-SHARD_RENEW_DEADLINE  SHARD_RETRY_PERIOD
-SHARD_DRAIN_GRACE  SHARD_STOP_GRACE
-SHARD_DRAIN_ON_STOP                                  durations such as 2m30s or 150 (seconds)
-SHARD_WORKERS                                        reconciles at a time
-SHARD_HTTP_ADDRESS                                   where to serve health and metrics
-SHARD_REGION  SHARD_ZONE  SHARD_HOSTNAME  SHARD_REVISION            labels of the Lease
-SHARD_POOL  SHARD_CAPACITY  SHARD_WEIGHT                            annotations of the Lease
-POD_UID, else the uid in the service account's token                the shard's pod, an annotation
-"""
+"""The settings of a shard, from the environment or from arguments (docs/sdk.md, "Settings")."""
 
 import os
 import socket
@@ -197,7 +183,7 @@ def settings_from(
     """Return the settings from environment variables; an empty variable counts as absent.
 
     Args:
-        environment: The variables that the docstring of this module lists.
+        environment: The variables, as `VARIABLES` reads them.
         host: The default for the shard's name.
         namespace: The default for the namespace.
         pod_uid: The default for the uid of the pod.
@@ -207,7 +193,7 @@ def settings_from(
     """
     given = dict[str, object]()
     problems = list[str]()
-    for name, parse in _PARSERS.items():
+    for name, parse in VARIABLES.items():
         variable = f"SHARD_{name.upper()}"
         try:
             given |= {name: parse(text)} if (text := environment.get(variable)) else {}
@@ -249,7 +235,7 @@ def _whole_seconds(text: str) -> int:
     return int(seconds)
 
 
-_PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
+VARIABLES: Final[Mapping[str, Callable[[str], object]]] = {
     "lease_duration": _whole_seconds,
     "renew_deadline": _seconds,
     "retry_period": _seconds,

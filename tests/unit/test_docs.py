@@ -20,6 +20,7 @@ from sharder.core.status import conditions, status
 from sharder.metrics.registry import service_metrics
 from sharder.metrics.shard import shard_metrics
 from sharder.shard.rights import CHILD_VERBS, LEASE_VERBS, MAIN_VERBS
+from sharder.shard.settings import VARIABLES
 from tests.support.documents import (
     DOCUMENTS,
     ROOT,
@@ -262,10 +263,9 @@ def test_the_map_is_in_the_order_that_the_import_contract_demands(
 
 
 def test_the_variables_of_the_sdk_are_those_in_the_code() -> None:
-    source = (ROOT / "sharder/shard/settings.py").read_text()
-    text = section(SDK, "Settings")
+    read = {f"SHARD_{name.upper()}" for name in (*VARIABLES, "name", "namespace")}
 
-    assert set(re.findall(r"SHARD_[A-Z_]+", text)) == set(re.findall(r"SHARD_[A-Z_]+", source))
+    assert set(re.findall(r"SHARD_[A-Z_]+", section(SDK, "Settings"))) == read
 
 
 def test_the_metrics_of_a_shard_are_those_in_the_code() -> None:

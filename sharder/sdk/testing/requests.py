@@ -2,27 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 import msgspec
 from typing_extensions import override
 
 from sharder.core.api.meta import Json, namespace_in, resource_path
-
-_REASONS: Final = {
-    400: "BadRequest",
-    403: "Forbidden",
-    404: "NotFound",
-    405: "MethodNotAllowed",
-    409: "Conflict",
-    410: "Expired",
-    415: "UnsupportedMediaType",
-    422: "Invalid",
-    429: "TooManyRequests",
-    500: "InternalError",
-    503: "ServiceUnavailable",
-    504: "Timeout",
-}
+from sharder.kube.errors import failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +49,12 @@ class Refused(Exception):
         """`reason` is that of the code unless it is given; some errors have none."""
         super().__init__(message)
         self.code = code
-        self.message = message
-        self.reason = _REASONS.get(code, "") if reason is None else reason
+        self._status = failure(code, message, reason)
 
     @property
     def status(self) -> bytes:
         """The body of the answer."""
-        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-        reason = {"reason": self.reason} if self.reason else {}
-        return msgspec.json.encode(
-            {**status, "message": self.message, **reason, "code": self.code}
-        )
+        return msgspec.json.encode(self._status)
 
 
 class NotServed(Refused):
