@@ -17,7 +17,6 @@ from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import ApiError, Conflict, LeaseLost, NotFound, Rewound
 from sharder.core.names import GroupResource
 from sharder.ports import Changed, Event, Listed, Removed
-from sharder.runtime.reflector import follow
 from sharder.shard.context import ShardContext
 from sharder.shard.objects import OwnObject, guarded
 from sharder.shard.watched import Watched
@@ -76,7 +75,7 @@ class Drains:
         served, cluster, identity = context.found[resource], context.cluster, context.identity
         draining = f"{identity.selector},{identity.drain_label}"
         self._objects = cluster.objects(served, draining)
-        self.watched = Watched(self._objects, served, cluster.find, clock=context.clock)
+        self.watched = Watched(self._objects, served, context)
 
     async def run(self) -> None:
         """Watch the draining objects, and act on slow drains, until cancelled."""
@@ -85,14 +84,8 @@ class Drains:
             group.create_task(self._poll(), name="poll drains")
 
     async def _follow(self) -> None:
-        events = follow(
-            self.watched,
-            doing="watch draining objects",
-            clock=self._clock,
-            rng=self._context.rng,
-            on_error=_end_if_rewound,
-        )
-        async with aclosing(events):
+        follow = self.watched.follow("watch draining objects", on_error=_end_if_rewound)
+        async with aclosing(follow) as events:
             async for event in events:
                 self._update(event)
 

@@ -16,7 +16,6 @@ from sharder.ports import Changed, Event, Listed, Removed
 from sharder.proxy.here import Here, Main
 from sharder.proxy.view import View
 from sharder.runtime.error_log import Once
-from sharder.runtime.reflector import follow
 from sharder.runtime.task_pool import race
 from sharder.shard.cluster import OwnObjects
 from sharder.shard.context import ShardContext
@@ -78,11 +77,9 @@ class Followers:
                 group.create_task(self._follow(found, listed), name="follow")
 
     async def _follow(self, resource: Resource, listed: set[GroupResource]) -> None:
-        context, here = self.context, self.view.gate.here
-        objects, find = self.objects(resource.id), context.cluster.find
-        self.watched[resource.id] = source = Watched(objects, resource, find, clock=context.clock)
-        events = follow(source, doing="watch own objects", clock=context.clock, rng=context.rng)
-        async with aclosing(events):
+        source, here = self.objects(resource.id), self.view.gate.here
+        watched = self.watched[resource.id] = Watched(source, resource, self.context)
+        async with aclosing(watched.follow("watch own objects")) as events:
             async for event in events:
                 _record(here, resource.id, event)
                 listed.add(resource.id)  # which comes first

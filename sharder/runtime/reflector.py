@@ -10,7 +10,7 @@ Source:
 """
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from math import inf
 from typing import Final, Generic, Protocol, TypeVar
@@ -43,6 +43,10 @@ class Versioned(Protocol):
 V = TypeVar("V", bound=Versioned)
 
 
+async def _bear(_error: ApiError) -> None:
+    """Go on after an error."""
+
+
 async def follow(
     source: Watchable[V],
     *,
@@ -50,15 +54,16 @@ async def follow(
     clock: Clock,
     rng: Rng,
     on_error: OnError = ignore,
+    on_failure: Callable[[ApiError], Awaitable[None]] = _bear,
     keep: Callable[[V], bool] | None = None,
     on_bookmark: Callable[[str], None] = lambda _version: None,
 ) -> AsyncGenerator[Event[V], None]:
     """Yield the state of the collection and then its changes, forever.
 
     `Listed` comes first, and again after every relist: it replaces all known objects.  Errors
-    never end the stream: they are logged under `doing` when they change, passed to `on_error`, and
-    retried after a back-off.  If you leave the loop early, close the generator
-    (`contextlib.aclosing`) to end the request at once.
+    never end the stream: they are logged under `doing` when they change, passed to `on_error` and
+    `on_failure`, which can end it, and retried after a back-off.  If you leave the loop early,
+    close the generator (`contextlib.aclosing`) to end the request at once.
 
     With `keep`, a list contains only objects for which `keep` returns True; changes are always
     yielded.  `on_bookmark` is called with the version of each bookmark: all events up to it have
@@ -95,6 +100,7 @@ async def follow(
             failures = failures + 1 if is_short else 0
         except ApiError as error:
             _log_error(error_log, doing, error)
+            await on_failure(error)
             version = "" if isinstance(error, Expired | NotFound) else version
             failures = failures_after(failures, clock.monotonic() - began)
         await clock.sleep(BACKOFF.delay(failures, rng))

@@ -21,7 +21,6 @@ from sharder.core.errors import ApiError, Forbidden
 from sharder.core.leases.shard import can_take_over
 from sharder.core.names import RING_LABEL
 from sharder.runtime.lease_lock import LeaseHolder
-from sharder.runtime.reflector import follow
 from sharder.runtime.task_pool import race
 from sharder.shard.context import ShardContext
 from sharder.shard.objects import OwnObject
@@ -93,20 +92,19 @@ class Fitness:
         return "no other shard of the ring can take over"
 
     async def _until_watched(self) -> None:
-        context, clock, rng = self.context, self.context.clock, self.context.rng
-        labels, find = context.identity.selector, context.cluster.find
+        context = self.context
         watches = [
-            Watched(context.cluster.objects(each, labels), each, find, clock=clock)
+            Watched(context.cluster.objects(each, context.identity.selector), each, context)
             for each in context.found.values()
         ]
 
         async def stand() -> None:
             while not all(each.stands(context.settings.lease.lease_duration) for each in watches):
-                await clock.sleep(_POLL_SECONDS)
+                await context.clock.sleep(_POLL_SECONDS)
 
         async def watch(watched: Watched[OwnObject]) -> None:
             doing = "watch own objects, to take the Lease again"
-            async with aclosing(follow(watched, doing=doing, clock=clock, rng=rng)) as events:
+            async with aclosing(watched.follow(doing)) as events:
                 async for _ in events:
                     pass
 

@@ -4,32 +4,27 @@ If the API server does not know the path, the resource is discovered again: if i
 another version, the process ends without releasing its Lease, and starts anew with it.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
-from typing import Generic, TypeAlias, TypeVar
+from collections.abc import AsyncGenerator, Callable
+from typing import Generic, TypeVar
 
 from sharder.core.api.meta import Resource
 from sharder.core.errors import ApiError, Expired, LeaseLost, NotFound
-from sharder.core.names import GroupResource
-from sharder.ports import Listed, Watchable, WatchEvent
-from sharder.runtime.clock import Clock
+from sharder.ports import Event, Watchable
+from sharder.runtime.error_log import OnError, ignore
+from sharder.runtime.reflector import Versioned, follow
+from sharder.shard.context import ShardContext
 
-Find: TypeAlias = Callable[[GroupResource], Awaitable[Resource]]
-"""Discovers a resource now; `NotFound` if the API server does not serve it."""
-
-T = TypeVar("T")
+V = TypeVar("V", bound=Versioned)
 
 
-class Watched(Generic[T]):
-    """A collection to list and to watch; both raise `LeaseLost` if its version has changed."""
+class Watched(Generic[V]):
+    """The watch of a collection, and how well it goes."""
 
-    def __init__(
-        self, inner: Watchable[T], resource: Resource, find: Find, *, clock: Clock
-    ) -> None:
+    def __init__(self, inner: Watchable[V], resource: Resource, context: ShardContext) -> None:
         self._inner = inner
         self._resource = resource
-        self._find = find
-        self._clock = clock
+        self._context = context
+        self._clock = context.clock
         self._error: ApiError | None = None
         """Why the watch does not work; None before the first failure, and while it works."""
         self._failing = 0.0, 0.0
@@ -52,33 +47,39 @@ class Watched(Generic[T]):
         now = self._clock.monotonic()
         return self._standing is not None and now - self._standing >= seconds
 
-    async def list(self, keep: Callable[[T], bool] | None = None) -> Listed[T]:
-        """Return all objects, or only objects for which `keep` is True."""
-        try:
-            return await self._inner.list(keep)
-        except ApiError as error:
-            await self._failed(error)
-            raise
+    def follow(
+        self,
+        doing: str,
+        *,
+        on_error: OnError = ignore,
+        on_bookmark: Callable[[str], None] = lambda _version: None,
+    ) -> AsyncGenerator[Event[V], None]:
+        """Yield the state of the collection and its changes, as the reflector's `follow` does.
 
-    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
-        """Yield the events after `resource_version`, the first when the watch is established."""
-        try:
-            async with aclosing(self._inner.watch(resource_version)) as events:
-                async for event in events:
-                    if self._standing is None:
-                        self._standing, self._error = self._clock.monotonic(), None
-                    yield event
-        except Expired as error:
-            # Usual after an interruption; but a list must lead to a watch that works.
+        Raises:
+            LeaseLost: the collection is served in another version.
+        """
+
+        def works(version: str) -> None:
             if self._standing is None:
-                await self._failed(error)
-            self._standing = None
-            raise
-        except ApiError as error:
-            await self._failed(error)
-            raise
+                self._standing, self._error = self._clock.monotonic(), None
+            on_bookmark(version)
+
+        return follow(
+            self._inner,
+            doing=doing,
+            clock=self._clock,
+            rng=self._context.rng,
+            on_error=on_error,
+            on_failure=self._failed,
+            on_bookmark=works,
+        )
 
     async def _failed(self, error: ApiError) -> None:
+        if isinstance(error, Expired) and self._standing is not None:
+            # Usual after an interruption; but a list must lead to a watch that works.
+            self._standing = None
+            return
         now = self._clock.monotonic()
         if self._error is None:
             self._failing = now, now
@@ -89,7 +90,7 @@ class Watched(Generic[T]):
 
     async def _look_up(self) -> None:
         try:
-            found = await self._find(self._resource.id)
+            found = await self._context.cluster.find(self._resource.id)
         except ApiError:
             return  # it is not served, or this is unknown
         if found.version != self._resource.version:

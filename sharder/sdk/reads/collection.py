@@ -11,7 +11,6 @@ from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
 from sharder.core.errors import NotFound, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.ports import Changed, Event, Listed, Removed
-from sharder.runtime.reflector import follow
 from sharder.sdk.reads.cache import ObjectCache, Progress, is_reached
 from sharder.shard.cluster import OwnObjects
 from sharder.shard.context import ShardContext
@@ -31,16 +30,16 @@ class Collected:
         keep: Callable[[PartialObject], bool] | None = None,
     ) -> None:
         """Keep the objects for which `keep` is True in memory, or without it only read them."""
-        cluster, clock = context.cluster, context.clock
+        cluster = context.cluster
         self.resource = resource
         self.documents = cluster.documents(resource)
-        self.progress = Progress(clock)
+        self.progress = Progress(context.clock)
         """How far the shard's watch of the objects has come."""
         self.cache = ObjectCache(self.progress, keep) if keep else None
         selector = context.identity.selector
         self._now = cluster.objects(resource, selector)
         self.objects: OwnObjects = cluster.whole(resource, selector) if keep else self._now
-        self.watched = Watched(self.objects, resource, cluster.find, clock=clock)
+        self.watched = Watched(self.objects, resource, context)
         """The watch of `objects`."""
         self.doubts = 0
         """How many writes had no answer, so that they might have happened at any version."""
@@ -91,9 +90,8 @@ class Collected:
 
         Readers that wait for the watch continue only after the caller has handled the event.
         """
-        move, clock, rng = self.progress.move, self._context.clock, self._context.rng
-        events = follow(self.watched, doing=doing, clock=clock, rng=rng, on_bookmark=move)
-        async with aclosing(events):
+        move = self.progress.move
+        async with aclosing(self.watched.follow(doing, on_bookmark=move)) as events:
             async for event in events:
                 if self.cache is not None:
                     self.cache.update(event)
