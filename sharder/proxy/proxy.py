@@ -23,8 +23,7 @@ from sharder.proxy.view import View
 from sharder.proxy.work import Followers, Work
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
-from sharder.runtime.error_log import first_of
-from sharder.runtime.task_pool import race
+from sharder.runtime.task_pool import race, task_group
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Handled, Identity, handled_of, resources_of
@@ -84,14 +83,9 @@ class Proxy:
         Raises:
             LeaseLost: a resource is served in another version, so the process must start again.
         """
-        try:
-            found = await self._found(cluster)
-            if found is not None:
-                await self._serve(cluster, passage, listen, *found)
-        except ExceptionGroup as errors:
-            if (lost := errors.subgroup(LeaseLost)) is None:
-                raise
-            raise LeaseLost(str(first_of(lost))) from errors
+        found = await self._found(cluster)
+        if found is not None:
+            await self._serve(cluster, passage, listen, *found)
 
     async def _found(self, cluster: Cluster) -> tuple[Handled, Found] | None:
         """Return the resources of the ring, as soon as the API server answers."""
@@ -118,7 +112,7 @@ class Proxy:
         )
         view = view_of(context, handled, self._options)
         followers = Followers(context, view, list(handled))
-        async with asyncio.TaskGroup() as group, listen(ProxyServer(passage, view)):
+        async with task_group() as group, listen(ProxyServer(passage, view)):
             beside = [group.create_task(followers.run(), name="follow")]
             if view.health is not None:
                 beside.append(group.create_task(view.health.run(), name="health"))

@@ -9,7 +9,6 @@ from sharder.core.errors import ApiError
 OnError: TypeAlias = Callable[[ApiError | None], None]
 """Called with each failure, and once with None on recovery."""
 
-E = TypeVar("E", bound=BaseException)
 K = TypeVar("K", bound=Hashable)
 
 _log = logging.getLogger(__name__)
@@ -17,12 +16,6 @@ _log = logging.getLogger(__name__)
 
 def ignore(_error: ApiError | None) -> None:
     """Ignore errors: the default `OnError`."""
-
-
-def first_of(group: BaseExceptionGroup[E]) -> E:
-    """Return the first error in a group, which can contain groups."""
-    first = group.exceptions[0]
-    return first_of(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 MAX_REMEMBERED: Final = 10_000

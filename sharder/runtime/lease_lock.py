@@ -26,9 +26,9 @@ from sharder.core.names import PROBLEM_ANNOTATION, ObjectRef
 from sharder.ports import Watchable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
-from sharder.runtime.error_log import ErrorLog, first_of
+from sharder.runtime.error_log import ErrorLog
 from sharder.runtime.lease_record import Candidate, LeaseRecord, Leases
-from sharder.runtime.task_pool import race
+from sharder.runtime.task_pool import race, task_group
 
 _LONGEST_PAUSE: Final = 0.9
 """The longest time between two polls of a candidate, in retry periods."""
@@ -138,16 +138,10 @@ class LeaseHolder:
         Raises:
             LeaseLost: as by `keep`; the work was cancelled and has ended.
         """
-        try:
-            async with asyncio.TaskGroup() as group:
-                renewal = group.create_task(self.keep(), name="keep lease")
-                await work()
-                renewal.cancel()
-        except ExceptionGroup as errors:
-            lost, others = errors.split(LeaseLost)
-            if lost is None or others is not None:
-                raise
-            raise LeaseLost(str(first_of(lost))) from errors
+        async with task_group() as group:
+            renewal = group.create_task(self.keep(), name="keep lease")
+            await work()
+            renewal.cancel()
 
     async def evacuate(self) -> None:
         """Request the evacuation of all objects by an annotation of the Lease, until `release`.

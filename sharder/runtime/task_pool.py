@@ -3,14 +3,33 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from typing import TypeVar
+
+E = TypeVar("E", bound=BaseException)
+
+
+def first_of(group: BaseExceptionGroup[E]) -> E:
+    """Return the first error in a group, which can contain groups."""
+    first = group.exceptions[0]
+    return first_of(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+@asynccontextmanager
+async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
+    """Yield a TaskGroup whose first failure, of a task or in the body, is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except ExceptionGroup as failures:
+        raise first_of(failures) from failures
 
 
 async def race(*calls: Coroutine[object, None, object]) -> tuple[bool, ...]:
     """Run the calls until one has ended, and cancel the others; return which have ended.
 
-    An error of a call is raised in an ExceptionGroup.
+    The first error of a call is raised.
     """
-    async with asyncio.TaskGroup() as group:
+    async with task_group() as group:
         tasks = [group.create_task(call) for call in calls]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
@@ -42,8 +61,5 @@ async def batch(limit: int) -> AsyncIterator[Batch]:
 
     The first failure, of the work or in the body, cancels the rest and is raised.
     """
-    try:
-        async with asyncio.TaskGroup() as group:
-            yield Batch(group, limit)
-    except ExceptionGroup as failures:
-        raise failures.exceptions[0] from failures
+    async with task_group() as group:
+        yield Batch(group, limit)

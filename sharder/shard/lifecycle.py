@@ -21,7 +21,6 @@ from typing import Final
 from sharder.core.errors import LeaseLost
 from sharder.core.names import REVISION_LABEL
 from sharder.runtime.clock import Clock
-from sharder.runtime.error_log import first_of
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.lease_record import Candidate
 from sharder.runtime.task_pool import race
@@ -136,13 +135,8 @@ class Life:
             await fitness.until_fit()
             await self.holder.acquire()
 
-        try:
-            is_taken, _ = await race(take(), self.stop.wait())
-        except* LeaseLost as errors:
-            why = str(first_of(errors))
-        else:
-            return is_taken
-        raise LeaseLost(why)
+        is_taken, _ = await race(take(), self.stop.wait())
+        return is_taken
 
     @property
     def _fields(self) -> dict[str, str]:

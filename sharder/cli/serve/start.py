@@ -9,7 +9,7 @@ from pathlib import Path
 from sharder.config.load import Loaded, load
 from sharder.core.errors import ConfigError, SharderError
 from sharder.logs import configure_logs
-from sharder.runtime.error_log import first_of
+from sharder.runtime.task_pool import first_of
 
 _log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import pytest
 
 from sharder.cli.serve.start import load_file
 from sharder.core.errors import ConfigError, LeaseLost, SharderError
-from sharder.runtime.error_log import first_of
+from sharder.runtime.task_pool import first_of
 
 HEADER = "apiVersion: config.sharding.timebertt.dev/v1alpha1\nkind: SharderConfig\n"
 
