@@ -43,6 +43,7 @@ from sharder.runtime.clock import SystemClock
 from sharder.runtime.error_log import ErrorLog
 from sharder.runtime.event_loop import probe
 from sharder.runtime.memory import keep_trimmed, settle_soon, settled
+from sharder.runtime.task_pool import task_group
 from sharder.shard.lifecycle import until_signal
 from webhook.app import health_app
 from webhook.console import console_app
@@ -131,7 +132,7 @@ class Service:
             await stack.enter_async_context(self._serving("metrics", metrics, app, tls))
             page = console_app(replica.console.look)
             await stack.enter_async_context(self._serving("console", console, page))
-            async with asyncio.TaskGroup() as group:
+            async with task_group() as group:
                 lag = probe(self._metrics.times["event_loop_lag_seconds"].observe, self._clock)
                 works = (replica.follow(), lag, keep_trimmed(self._clock))
                 beside = [group.create_task(work) for work in works]
@@ -197,7 +198,7 @@ class Service:
                     self._lead,
                 ),
             }
-            async with asyncio.TaskGroup() as group:
+            async with task_group() as group:
                 running = group.create_task(self._replica.supervise(tasks), name="supervisor")
                 self._not_ready = None
                 _log.info("ready")

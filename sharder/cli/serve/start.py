@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sharder.config.load import Loaded, load
-from sharder.core.errors import ConfigError, SharderError
+from sharder.core.errors import ConfigError
 from sharder.logs import configure_logs
-from sharder.runtime.task_pool import first_of
 
 _log = logging.getLogger(__name__)
 
@@ -33,13 +32,7 @@ def start(config: Path | None, *, flags: Mapping[str, str], strict: bool) -> Non
 
     from sharder.cli.serve.service import serve  # noqa: PLC0415 - for the same reason
 
-    try:
-        uvloop.run(serve(loaded.settings))
-    except ExceptionGroup as group:
-        ours, others = group.split(SharderError)
-        if ours is None or others is not None:
-            raise
-        raise first_of(ours) from group
+    uvloop.run(serve(loaded.settings))
 
 
 def load_file(

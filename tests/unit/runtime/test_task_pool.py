@@ -6,7 +6,7 @@ import inspect
 import pytest
 
 from sharder.core.errors import Conflict
-from sharder.runtime.task_pool import batch
+from sharder.runtime.task_pool import batch, race
 from sharder.sdk.testing.fake_clock import settle
 
 
@@ -47,6 +47,18 @@ async def test_what_fails_first_cancels_the_rest_and_is_raised_as_it_is() -> Non
         await both()
 
     assert done == []
+
+
+async def test_the_failure_of_a_task_in_a_task_is_raised_as_it_is() -> None:
+    async def fail() -> None:
+        async with asyncio.TaskGroup() as inner:
+            inner.create_task(lose())
+
+    async def lose() -> None:
+        raise Conflict("lost")
+
+    with pytest.raises(Conflict, match="lost"):
+        await race(fail(), asyncio.Event().wait())
 
 
 async def test_work_that_never_found_room_is_not_left_behind() -> None:

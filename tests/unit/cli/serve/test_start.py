@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from sharder.cli.serve.start import load_file
-from sharder.core.errors import ConfigError, LeaseLost, SharderError
-from sharder.runtime.task_pool import first_of
+from sharder.core.errors import ConfigError
 
 HEADER = "apiVersion: config.sharding.timebertt.dev/v1alpha1\nkind: SharderConfig\n"
 
@@ -27,13 +26,3 @@ def test_problems_name_the_file(tmp_path: Path) -> None:
 def test_problems_without_a_file_are_reported_as_well() -> None:
     with pytest.raises(ConfigError, match="invalid settings: SHARDER_LOGGING_LEVEL: must be"):
         load_file(None, {"SHARDER_LOGGING_LEVEL": "loud"}, {})
-
-
-def test_the_first_of_several_errors_is_reported() -> None:
-    lost = LeaseLost("gone")
-    group = ExceptionGroup("outer", [ExceptionGroup("inner", [lost, ConfigError("later")])])
-
-    errors, _ = group.split(SharderError)
-
-    assert errors is not None
-    assert first_of(errors) is lost
