@@ -55,8 +55,6 @@ class HandlerGate:
         self._drain_grace = drain_grace
         self._objects = dict[str, Ownership]()
         """Objects that this shard owns, including draining objects."""
-        self._releasing = set[str]()
-        """Objects whose acknowledgement was sent, until the watch shows it."""
         self._running: dict[str, asyncio.Timeout | None] = {}
         """The objects on which a handler runs; None if the handler cannot be cancelled."""
         self._daemons: dict[str, set[asyncio.Task[object]]] = {}
@@ -76,16 +74,7 @@ class HandlerGate:
         """Return whether a handler, other than a daemon or timer, runs on it; thread-safe."""
         return uid in self._running
 
-    def notice(
-        self,
-        *,
-        type: str,
-        uid: str,
-        labels: kopf.Labels,
-        name: str,
-        namespace: str | None,
-        **_: Any,
-    ) -> bool:
+    def notice(self, *, type: str, uid: str, labels: kopf.Labels, **_: Any) -> bool:
         """Note whether this shard owns the object, and return whether the object drains.
 
         `DELETED` can also mean that the object was moved.  This method is the filter of
@@ -94,13 +83,8 @@ class HandlerGate:
         if type != "DELETED" and self._is_owned(labels):
             is_draining = self._identity.drain_label in labels
             self._objects[uid] = Ownership.DRAINING if is_draining else Ownership.OURS
-            if not is_draining:
-                self._releasing.discard(uid)
             return is_draining
         self._objects.pop(uid, None)
-        if uid in self._releasing:
-            self._releasing.discard(uid)
-            _log.info("drain of %s acknowledged", ObjectRef(namespace or "", name))
         if uid in self._daemons:
             # kopf has requested the daemons to stop, but does not wait until they have ended.
             asyncio.get_running_loop().call_later(self._drain_grace, self._end_daemons, uid)
@@ -166,13 +150,15 @@ class HandlerGate:
 
         kopf guards the patch by the resourceVersion of `body`.
         """
-        labels = body["metadata"].get("labels", {})
+        metadata = body["metadata"]
+        labels = metadata.get("labels", {})
         owner, drain = self._identity.owner_label, self._identity.drain_label
         is_busy = uid in self._running or uid in self._daemons
         if is_busy or drain not in labels or not self._is_owned(labels) or not self._holds_lease():
             return
         del labels[owner], labels[drain]
-        self._releasing.add(uid)
+        ref = ObjectRef(metadata.get("namespace", ""), metadata.get("name", ""))
+        _log.info("acknowledging the drain of %s", ref)
 
     def _observed(self, handler: "Handler", uid: str) -> "Handler":
         """Wrap the handler: `_running` shows it, and an async handler can be cancelled."""
