@@ -76,8 +76,8 @@ class Watchable(Protocol[T_co]):
         ...
 
 
-class Readable(Protocol[T_co]):
-    """A collection to read, one object or all objects in constant memory."""
+class Store(Watchable[T_co], Protocol[T_co]):
+    """A collection to list, watch, read and write."""
 
     async def get(self, ref: ObjectRef) -> T_co:
         """Read the object (a quorum read)."""
@@ -86,10 +86,6 @@ class Readable(Protocol[T_co]):
     def stream(self, labels: str = "", fields: str = "") -> AsyncGenerator[T_co, None]:
         """Yield the objects that also match these selectors, in pages, each at most once."""
         ...
-
-
-class Writable(Protocol[T_co]):
-    """A collection that can be changed."""
 
     async def create(self, namespace: str, body: Json) -> T_co:
         """Create an object; `Conflict` if the name is taken."""
@@ -106,10 +102,6 @@ class Writable(Protocol[T_co]):
         """Delete the object; `Conflict` if it has another uid or resourceVersion."""
         ...
 
-
-class Appliable(Protocol[T_co]):
-    """A collection that can be changed by server-side apply."""
-
     async def apply(self, ref: ObjectRef, body: Json) -> T_co:
         """Apply `body` under the sharder's field manager, taking over conflicting fields.
 
@@ -117,10 +109,6 @@ class Appliable(Protocol[T_co]):
         `body` has apiVersion and kind; fields that `body` omits stay unchanged.
         """
         ...
-
-
-class Store(Watchable[T_co], Readable[T_co], Writable[T_co], Protocol[T_co]):
-    """A collection to list, watch, read and write."""
 
 
 class Objects(Protocol):
@@ -146,12 +134,6 @@ class Objects(Protocol):
         `metadata.namespace`: the server supports no other fields for all resources.
         """
         ...
-
-
-class WebhookConfigurations(
-    Readable[PartialObject], Writable[PartialObject], Appliable[PartialObject], Protocol
-):
-    """Webhook configurations of one kind."""
 
 
 class Recorder(Protocol):

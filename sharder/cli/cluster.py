@@ -16,7 +16,7 @@ from sharder.core.preview.observe import DatedObject
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects, dated_objects
 from sharder.kube.typed_stores import all_rings, leases, namespaces
-from sharder.ports import Objects, Readable, Store
+from sharder.ports import Objects, Store
 from sharder.runtime.clock import Clock, SystemClock
 
 T = TypeVar("T")
@@ -29,9 +29,9 @@ class Cluster:
     rings: Store[ControllerRing]
     """Including those that cannot be decoded."""
     leases: Store[Lease]
-    namespaces: Readable[PartialObject]
+    namespaces: Store[PartialObject]
     objects: Objects
-    dated: Callable[[Resource, str], Readable[DatedObject]]
+    dated: Callable[[Resource, str], Store[DatedObject]]
     """Objects of a resource by label selector, with the writes of each client."""
     now: datetime
     """The time for which the state of Leases is determined."""

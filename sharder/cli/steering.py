@@ -28,7 +28,7 @@ from sharder.core.names import (
 )
 from sharder.core.ring.snapshot import Role
 from sharder.kube.typed_stores import LEASES, RINGS
-from sharder.ports import Writable
+from sharder.ports import Store
 
 MAX_TRIES: Final = 5
 """Conflicts after which a command gives up; shards write their Leases every few seconds."""
@@ -45,7 +45,7 @@ class Target:
     view: View
     resource: GroupResource
     obj: Steerable
-    store: Writable[Steerable]
+    store: Store[Steerable]
 
     @property
     def name(self) -> str:

@@ -9,13 +9,13 @@ result.
 import logging
 from collections.abc import Callable
 from contextlib import aclosing, suppress
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn
 
 from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import Json
 from sharder.core.errors import ApiError, ConfigError, Conflict, Forbidden, NotFound
 from sharder.core.names import ROTATE_ANNOTATION, ObjectRef
-from sharder.ports import Appliable, Bookmark, Readable, Watchable, Writable
+from sharder.ports import Bookmark, Store, Watchable
 from sharder.runtime.clock import Clock
 from sharder.runtime.task_pool import race
 from sharder.tls.bundle import CertificateBundle, problem
@@ -37,17 +37,13 @@ _NEXT_KEY: Final = "ca-next.key"
 _log = logging.getLogger(__name__)
 
 
-class Secrets(Readable[Secret], Writable[Secret], Appliable[Secret], Protocol):
-    """The operations on Secrets that `Certificates` needs."""
-
-
 class Certificates:
     """Reads, issues and replaces the certificates in one Secret."""
 
     def __init__(
         self,
         *,
-        secrets: Secrets,
+        secrets: Store[Secret],
         watched: Watchable[Secret],
         ref: ObjectRef,
         policy: Policy,

@@ -7,17 +7,18 @@ from typing import Final, TypeAlias
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.scope import Part, Watching
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.fence import Proof
 from sharder.core.names import RingName, ShardName
 from sharder.core.webhook_configuration import Registration
 from sharder.metrics.collectors import Metrics
-from sharder.ports import Journal, Objects, Recorder, WebhookConfigurations, Writable
+from sharder.ports import Journal, Objects, Recorder, Store
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_lock import LeaseHolder
-from sharder.runtime.lease_record import Leases
 
 BACKOFF: Final = Backoff(base=2.0, cap=300.0)
 """Delays between attempts to move objects that could not be written or read (docs/protocol.md,
@@ -39,11 +40,11 @@ class Ports:
 
     cache: ClusterCache
     objects: Objects
-    leases: Leases
-    ring_status: Writable[ControllerRing]
-    configurations: WebhookConfigurations
+    leases: Store[Lease]
+    ring_status: Store[ControllerRing]
+    configurations: Store[PartialObject]
     """The mutating configurations of the rings."""
-    validations: WebhookConfigurations
+    validations: Store[PartialObject]
     """The validating configurations for ControllerRings."""
     prove_fence: Callable[[RingName], Awaitable[Proof]]
     """Returns the proof from a dry run that only the fence of the ring rejects."""

@@ -13,7 +13,7 @@ from typing import Final
 from sharder.core.api.meta import ObjectMeta, PartialObject, number_of
 from sharder.core.errors import ApiError
 from sharder.core.names import GroupResource
-from sharder.ports import Readable
+from sharder.ports import Store
 from sharder.proxy.here import Here
 from sharder.proxy.streams import Selectors, Streams
 from sharder.runtime.clock import Clock
@@ -35,7 +35,7 @@ class Arrivals:
     """The open watches of the controller."""
     controlled: Mapping[GroupResource, Sequence[GroupResource]]
     """The controlled resources of each main resource."""
-    children: Callable[[GroupResource, str], Readable[PartialObject]]
+    children: Callable[[GroupResource, str], Store[PartialObject]]
     """Returns the objects of a controlled resource in a namespace that this shard owns; the empty
     namespace stands for all."""
     clock: Clock

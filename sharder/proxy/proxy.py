@@ -11,7 +11,7 @@ from sharder.core.errors import ConfigError, LeaseLost, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.kube.passage import Passage
 from sharder.metrics.shard import process_metrics
-from sharder.ports import Readable
+from sharder.ports import Store
 from sharder.proxy.arrivals import Arrivals
 from sharder.proxy.election import Lock
 from sharder.proxy.gate import Gate
@@ -150,7 +150,7 @@ def view_of(context: ShardContext, handled: Handled, options: Options) -> View:
         )
     here, streams = Here(identity, clock.monotonic), Streams(clock)
 
-    def children(resource: GroupResource, namespace: str) -> Readable[PartialObject]:
+    def children(resource: GroupResource, namespace: str) -> Store[PartialObject]:
         return cluster.objects(context.found[resource], identity.selector, namespace)
 
     async def read(resource: GroupResource, ref: ObjectRef) -> ObjectMeta:

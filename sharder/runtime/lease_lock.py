@@ -23,11 +23,11 @@ from sharder.core.errors import ApiError, Conflict, LeaseLost, NotFound, Unavail
 from sharder.core.leases.election import Free, Held, LeaseTiming, Ours
 from sharder.core.leases.state import is_given_up
 from sharder.core.names import PROBLEM_ANNOTATION, ObjectRef
-from sharder.ports import Watchable
+from sharder.ports import Store, Watchable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog
-from sharder.runtime.lease_record import Candidate, LeaseRecord, Leases
+from sharder.runtime.lease_record import Candidate, LeaseRecord
 from sharder.runtime.task_pool import race, task_group
 
 _LONGEST_PAUSE: Final = 0.9
@@ -54,7 +54,7 @@ class LeaseHolder:
 
     def __init__(
         self,
-        leases: Leases,
+        leases: Store[Lease],
         ref: ObjectRef,
         candidate: Candidate,
         *,

@@ -6,7 +6,7 @@ Every write carries the resourceVersion of the observation, so a lost race is a 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -25,17 +25,13 @@ from sharder.core.leases.election import (
 )
 from sharder.core.leases.state import ObservedLease
 from sharder.core.names import POD_UID_ANNOTATION, ObjectRef
-from sharder.ports import Listed, Readable, Removed, Watchable, Writable
+from sharder.ports import Listed, Removed, Store, Watchable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import follow
 
 _SILENCE: Final = 2.0
 """A watch that shows nothing for so many retry periods is not believed: holders renew in one."""
-
-
-class Leases(Readable[Lease], Writable[Lease], Protocol):
-    """The operations on Leases that a holder needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +52,7 @@ class LeaseRecord:
 
     def __init__(
         self,
-        leases: Leases,
+        leases: Store[Lease],
         ref: ObjectRef,
         candidate: Candidate,
         *,

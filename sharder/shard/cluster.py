@@ -7,6 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from sharder.core.api.cluster import Right
+from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import GroupResource, ObjectRef, RingName
@@ -17,7 +18,6 @@ from sharder.kube.reviews import is_allowed
 from sharder.kube.store import KubeStore, Scope
 from sharder.kube.typed_stores import leases, rings
 from sharder.runtime.clock import Clock
-from sharder.runtime.lease_record import Leases
 from sharder.shard.identity import Identity
 from sharder.shard.objects import OwnObject, Whole, whole
 
@@ -38,7 +38,7 @@ class Cluster:
         """Let the API server give up writes that are not stored after `left()` seconds."""
         self._client.left = left
 
-    def leases(self, namespace: str) -> Leases:
+    def leases(self, namespace: str) -> KubeStore[Lease]:
         """Return the Leases of a namespace."""
         return leases(self._client, namespace=namespace)
 

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, field
 
+from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Resource
 from sharder.core.names import GroupResource, ObjectRef
+from sharder.kube.store import KubeStore
 from sharder.metrics.collectors import Metrics
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
-from sharder.runtime.lease_record import Leases
 from sharder.shard.cluster import Cluster
 from sharder.shard.identity import Identity
 from sharder.shard.settings import Settings
@@ -32,6 +33,6 @@ class ShardContext:
         return ObjectRef(self.settings.namespace, self.settings.name)
 
     @property
-    def leases(self) -> Leases:
+    def leases(self) -> KubeStore[Lease]:
         """The Leases of its namespace."""
         return self.cluster.leases(self.settings.namespace)

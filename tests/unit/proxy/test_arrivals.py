@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
+from typing import cast
 
 import pytest
 from msgspec.structs import replace
 
 from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
 from sharder.core.errors import Unavailable
-from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName, owner_label
+from sharder.core.names import GroupResource, RingName, ShardName, owner_label
+from sharder.ports import Store
 from sharder.proxy.arrivals import Arrivals
 from sharder.proxy.here import Here
 from sharder.proxy.streams import MAX_EXPECTED, Event, Selectors, Sight, Streams
@@ -36,9 +38,6 @@ class Pods:
     failures: int = 0
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    async def get(self, ref: ObjectRef) -> PartialObject:
-        raise NotImplementedError  # nothing reads single objects here
-
     async def stream(
         self, labels: str = "", fields: str = ""
     ) -> AsyncGenerator[PartialObject, None]:
@@ -54,9 +53,8 @@ class Shard:
         self.pods, self.streams = Pods(failures), Streams(clock)
         self.here = Here(Identity(ring=RING, shard=ShardName("me")), clock.monotonic)
         self.here.listed(JOBS, [JOB], "5")
-        self.arrivals = Arrivals(
-            self.here, self.streams, {JOBS: [PODS]}, lambda *_: self.pods, clock
-        )
+        pods = cast("Store[PartialObject]", self.pods)
+        self.arrivals = Arrivals(self.here, self.streams, {JOBS: [PODS]}, lambda *_: pods, clock)
 
     async def is_ready(self) -> bool:
         """Return whether the job can be delivered within a second."""
