@@ -41,6 +41,17 @@ def _ignore(_method: str, _status: str) -> None:
     """Ignore an answer."""
 
 
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A request."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = {}
+    body: Json = None
+    content_type: str = JSON
+    accept: str = JSON
+
+
 class Client:
     """A connection to one API server; close it when done."""
 
@@ -92,31 +103,39 @@ class Client:
                 have succeeded.
             TooLong: the answer has more than `max_bytes`; its rest is not read.
         """
-        encoded = None if body is None else msgspec.json.encode(body)
-        typed = {} if body is None else {"Content-Type": content_type}
-        limit = ClientTimeout(total=timeout)
-        answer = self._opened(
-            method, path, query, headers=typed, accept=accept, body=encoded, limit=limit
+        call = Call(
+            method=method,
+            path=path,
+            query=query or {},
+            body=body,
+            content_type=content_type,
+            accept=accept,
         )
-        async with answer as response:
+        return await self.send(call, timeout=timeout, max_bytes=max_bytes)
+
+    async def send(
+        self,
+        call: Call,
+        *,
+        timeout: float,  # noqa: ASYNC109 - as above
+        max_bytes: int | None,
+    ) -> bytes:
+        """Do what `request` does."""
+        async with self._opened(call, ClientTimeout(total=timeout)) as response:
             return await read(response, max_bytes)
 
     @asynccontextmanager
     async def _opened(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        *,
-        headers: dict[str, str],
-        accept: str,
-        body: bytes | None = None,
-        limit: ClientTimeout,
+        self, call: Call, limit: ClientTimeout
     ) -> AsyncGenerator[ClientResponse, None]:
         """Send a request, and yield its answer, which is no refusal."""
-        headers = await self._headers(accept) | headers
-        target, what = f"{path}?{urlencode(query)}" if query else path, f"{method} {path}"
-        has_answer = False
+        method, what = call.method, f"{call.method} {call.path}"
+        headers = await self._headers(call.accept)
+        body, has_answer = None, False
+        if call.body is not None:
+            headers["Content-Type"] = call.content_type
+            body = msgspec.json.encode(call.body)
+        target = f"{call.path}?{urlencode(call.query)}" if call.query else call.path
         try:
             async with self._http.open(method, target, headers, body, timeout=limit) as response:
                 has_answer = True
@@ -141,12 +160,7 @@ class Client:
 
     @asynccontextmanager
     async def lines(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str],
-        accept: str = JSON,
-        pause: float = 0.0,
+        self, call: Call, *, pause: float = 0.0
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
         """Open a stream and yield its lines, until the server ends it or is silent too long.
 
@@ -156,8 +170,7 @@ class Client:
             ApiError: the stream could not be opened, or broke.
         """
         limit = ClientTimeout(sock_read=SILENT_SECONDS, sock_connect=CONNECT_SECONDS)
-        answer = self._opened("GET", path, query, headers={}, accept=accept, limit=limit)
-        async with answer as response:
+        async with self._opened(call, limit) as response:
             try:
                 yield lines_of(response, pause=pause)
             finally:

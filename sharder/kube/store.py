@@ -14,7 +14,7 @@ from sharder.core.api.meta import Json, PartialObject, Resource, is_older
 from sharder.core.errors import InvalidObject, Rewound
 from sharder.core.names import FIELD_MANAGER, ObjectRef
 from sharder.core.nesting import CUT, cut, name_in
-from sharder.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Client
+from sharder.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Call, Client
 from sharder.kube.errors import Status, from_status, understand
 from sharder.kube.pages import Page, decode_page, pages
 from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
@@ -140,9 +140,8 @@ class KubeStore(Generic[T]):
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
         } | self._scope.query()
-        path = self._all
-        stream = self._client.lines(path, query=query, accept=self._accept, pause=self._pause)
-        async with stream as lines:
+        call = Call(method="GET", path=self._all, query=query, accept=self._accept)
+        async with self._client.lines(call, pause=self._pause) as lines:
             yield Bookmark(resource_version)
             async for line in lines:
                 event = self._event(line)

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,6 @@ from typing import Final
 
 from typing_extensions import override
 
-from sharder.core.api.meta import Json
 from sharder.core.errors import Unavailable
 from sharder.kube import client as kube
 from sharder.kube.errors import refusal
@@ -129,24 +128,16 @@ class NetworkClient(kube.Client):
         self._observe = _ignore
 
     @override
-    async def request(
+    async def send(
         self,
-        method: str,
-        path: str,
+        call: kube.Call,
         *,
-        query: Mapping[str, str] | None = None,
-        body: Json = None,
-        content_type: str = kube.JSON,
-        accept: str = kube.JSON,
-        timeout: float = kube.REQUEST_SECONDS,
-        max_bytes: int | None = None,
+        timeout: float,
+        max_bytes: int | None,
     ) -> bytes:
-        call = call_of(
-            self.user, method, path, query or {}, body, content_type=content_type, accept=accept
-        )
-        status, answer = await self.exchange(call, timeout)
+        status, answer = await self.exchange(call_of(self.user, call), timeout)
         if status >= 300:
-            raise refusal(status, answer, f"{method} {path}")
+            raise refusal(status, answer, f"{call.method} {call.path}")
         if max_bytes is not None and len(answer) > max_bytes:
             raise TooLong
         return answer
@@ -204,16 +195,10 @@ class NetworkClient(kube.Client):
     @override
     @asynccontextmanager
     async def lines(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str],
-        accept: str = kube.JSON,
-        pause: float = 0.0,
+        self, call: kube.Call, *, pause: float = 0.0
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        call = Call(method="GET", path=path, query=query, accept=accept, client=self.user)
-        what = f"GET {path}"
-        watcher = await self._open(call, what)
+        what = f"GET {call.path}"
+        watcher = await self._open(call_of(self.user, call), what)
         loop = _loop()
         ends = self.link.rng.uniform(*self.link.stream_seconds)
         world = copy_context()

@@ -13,7 +13,7 @@ from sharder.core.api.lease import Lease, format_time
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject
 from sharder.core.errors import ApiError, Conflict, Expired, NotFound
 from sharder.core.names import RING_LABEL, ObjectRef, drain_label, owner_label
-from sharder.kube.client import MERGE_PATCH
+from sharder.kube.client import MERGE_PATCH, Call
 from sharder.sdk.testing.requests import Client as User
 from tests.stage.actors import LEASE, POD_NAME, RING, SHARD_ACCOUNT, Actor
 
@@ -152,7 +152,7 @@ class ProtocolShard(Actor):
         version = listed.metadata.resource_version
         while True:
             watch = query | {"watch": "true", "resourceVersion": version}
-            async with self.client.lines(_SITES, query=watch) as lines:
+            async with self.client.lines(Call(method="GET", path=_SITES, query=watch)) as lines:
                 async for line in lines:
                     event = msgspec.json.decode(line, type=_Event)
                     version = event.object.metadata.resource_version

@@ -16,6 +16,7 @@ from typing_extensions import override
 from yarl import URL
 
 from sharder.core.errors import Unavailable
+from sharder.kube import client as kube
 from sharder.kube.client import REQUEST_SECONDS
 from sharder.kube.passage import Answer, Passage
 from sharder.proxy.proxy import Options, Proxy
@@ -109,15 +110,19 @@ class StagePassage(Passage):
         kind = {"Content-Type": "application/json"}
         try:
             if query.get("watch") == "true":
-                async with self._client.lines(path, query=query) as lines:
+                call = kube.Call(method="GET", path=path, query=query)
+                async with self._client.lines(call) as lines:
                     yield Answer(status=200, headers=kind, chunks=_lines(lines))
                 return
-            call = call_of(
-                self._client.user, method, path, query,
-                None if body is None else msgspec.json.decode(body),
+            call = kube.Call(
+                method=method,
+                path=path,
+                query=query,
+                body=None if body is None else msgspec.json.decode(body),
                 content_type=headers.get("Content-Type", "application/json"),
-            )  # fmt: skip
-            status, content = await self._client.exchange(call, seconds or REQUEST_SECONDS)
+            )
+            user, limit = self._client.user, seconds or REQUEST_SECONDS
+            status, content = await self._client.exchange(call_of(user, call), limit)
             yield Answer(status=status, headers=kind, chunks=_once(content))
         except Unavailable as error:
             raise ConnectionError(str(error)) from error

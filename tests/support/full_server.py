@@ -6,11 +6,11 @@ that can be behind, and a server that can be away.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 from typing_extensions import override
 
 from sharder.core.api.meta import Json, Resource

@@ -174,7 +174,7 @@ class Real:
 
     @asynccontextmanager
     async def watch(self, call: Call) -> AsyncIterator[AsyncIterator[bytes]]:
-        async with self.client.lines(call.path, query=call.query, accept=call.accept) as lines:
+        async with self.client.lines(call) as lines:
             yield lines
 
     async def forget(self) -> None:

@@ -1,7 +1,7 @@
 """Clients of an API server in memory, without a network in between."""
 
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import msgspec
 from typing_extensions import override
 
-from sharder.core.api.meta import Json, Resource
+from sharder.core.api.meta import Resource
 from sharder.core.errors import ApiError, Unavailable
 from sharder.kube import client as kube
 from sharder.kube.errors import refusal
@@ -37,27 +37,20 @@ class MemoryClient(kube.Client):
         """Be called after each request but a watch; an error replaces the answer."""
 
     @override
-    async def request(
+    async def send(
         self,
-        method: str,
-        path: str,
+        call: kube.Call,
         *,
-        query: Mapping[str, str] | None = None,
-        body: Json = None,
-        content_type: str = kube.JSON,
-        accept: str = kube.JSON,
-        timeout: float = kube.REQUEST_SECONDS,
-        max_bytes: int | None = None,
+        timeout: float,
+        max_bytes: int | None,
     ) -> bytes:
-        call = call_of(
-            self._user, method, path, query or {}, body, content_type=content_type, accept=accept
-        )
-        self.before(call)
+        asked = call_of(self._user, call)
+        self.before(asked)
         try:
-            _, answer = await self.server.answer(call)
+            _, answer = await self.server.answer(asked)
         except Refused as error:
-            raise refusal(error.code, error.status, f"{method} {path}") from error
-        self.after(call)
+            raise refusal(error.code, error.status, f"{call.method} {call.path}") from error
+        self.after(asked)
         if max_bytes is not None and len(answer) > max_bytes:
             raise TooLong
         return answer
@@ -65,19 +58,14 @@ class MemoryClient(kube.Client):
     @override
     @asynccontextmanager
     async def lines(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str],
-        accept: str = kube.JSON,
-        pause: float = 0.0,
+        self, call: kube.Call, *, pause: float = 0.0
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        call = call_of(self._user, "GET", path, query, None, accept=accept)
-        self.before(call)
+        asked = call_of(self._user, call)
+        self.before(asked)
         try:
-            watcher = self.server.watch(call)
+            watcher = self.server.watch(asked)
         except Refused as error:
-            raise refusal(error.code, error.status, f"GET {path}") from error
+            raise refusal(error.code, error.status, f"GET {call.path}") from error
         try:
             yield watcher.lines()
         finally:
@@ -92,26 +80,10 @@ class MemoryClient(kube.Client):
         """Nothing is open."""
 
 
-def call_of(
-    user: Client,
-    method: str,
-    path: str,
-    query: Mapping[str, str],
-    body: Json,
-    *,
-    content_type: str = kube.JSON,
-    accept: str = kube.JSON,
-) -> Call:
+def call_of(user: Client, call: kube.Call) -> Call:
     """Return the request as the server reads it, with a body of its own."""
-    return Call(
-        method=method,
-        path=path,
-        query=query,
-        body=msgspec.json.decode(msgspec.json.encode(body)),
-        content_type=content_type,
-        accept=accept,
-        client=user,
-    )
+    body = msgspec.json.decode(msgspec.json.encode(call.body))
+    return Call(**msgspec.structs.asdict(call) | {"client": user, "body": body})
 
 
 @dataclass(slots=True)

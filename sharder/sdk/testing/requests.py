@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import msgspec
 from typing_extensions import override
 
-from sharder.core.api.meta import Json, namespace_in, resource_path
+from sharder.core.api.meta import namespace_in, resource_path
+from sharder.kube import client
 from sharder.kube.errors import failure
 
 
@@ -19,17 +20,10 @@ class Client:
     """Claims such as the pod to which the token is bound."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A request."""
+class Call(client.Call, frozen=True, kw_only=True):
+    """A request, and who sends it."""
 
-    method: str
-    path: str
-    query: Mapping[str, str] = field(default_factory=dict)
-    body: Json = None
-    content_type: str = "application/json"
-    accept: str = "application/json"
-    client: Client = field(default_factory=Client)
+    client: Client = Client()
 
     @property
     def dry_run(self) -> bool:

@@ -12,7 +12,7 @@ from aiohttp import web
 
 import sharder.kube.client as module
 from sharder.core.errors import ConfigError, Forbidden, NotFound, Unavailable
-from sharder.kube.client import MERGE_PATCH, Client, connect
+from sharder.kube.client import MERGE_PATCH, Call, Client, connect
 from sharder.runtime.clock import SystemClock
 from tests.unit.kube.conftest import Script, config
 
@@ -22,7 +22,7 @@ async def never_answer(_: web.StreamResponse) -> None:
 
 
 async def read_all(client: Client) -> list[bytes]:
-    async with client.lines("/x", query={}) as lines:
+    async with client.lines(Call(method="GET", path="/x")) as lines:
         return [line async for line in lines]
 
 
@@ -164,7 +164,7 @@ async def test_a_stream_that_falls_silent_ends(
 
     script.then(stream)
 
-    async with client.lines("/x", query={}) as lines:
+    async with client.lines(Call(method="GET", path="/x")) as lines:
         assert [line async for line in lines] == [b"a"]
 
 
