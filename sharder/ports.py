@@ -139,13 +139,15 @@ class Objects(Protocol):
 class Recorder(Protocol):
     """Events for `kubectl describe`; too many in one namespace are dropped."""
 
-    async def warn(self, about: PartialObject, reason: str, message: str) -> None:
-        """Record a Warning, unless an equal one is recent; a failure is logged, never raised."""
+    async def tell(
+        self, about: PartialObject, reason: str, message: str, *, warning: bool = True
+    ) -> None:
+        """Record an Event about a state, unless an equal one is recent; a failure is logged."""
         ...
 
     async def record(
         self, about: PartialObject, reason: str, message: str, *, warning: bool
-    ) -> None:
+    ) -> bool:
         """Record an Event on each call, so the caller must limit the calls.
 
         A failure is logged, never raised.

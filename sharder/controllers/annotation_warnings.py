@@ -53,5 +53,5 @@ class AnnotationWarnings:
             self._news.clear()
             pending, self._pending = self._pending, {}
             for about, message in pending.values():
-                await self._recorder.warn(about, MALFORMED, message)
+                await self._recorder.tell(about, MALFORMED, message)
             await self._clock.sleep(REPORT_SECONDS)

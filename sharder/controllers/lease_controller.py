@@ -134,11 +134,11 @@ class LeaseController:
         elif not self._reported.is_new(ref, text):
             return
         elif problem is None:
-            await self._recorder.warn(lease, MALFORMED, text)
+            await self._recorder.tell(lease, MALFORMED, text)
         else:
             fields = {"ring": ring_of(lease), "object": str(ref), "why": text}
             _log.warning("ignoring invalid lease", extra=fields)
-            await self._recorder.warn(lease, "InvalidLease", f"Lease ignored: {text}")
+            await self._recorder.tell(lease, "InvalidLease", f"Lease ignored: {text}")
 
     async def _carry_out(self, observed: ObservedLease, now: datetime, monotonic: float) -> None:
         """Take the Lease over, delete it, or show its state in its label.

@@ -154,12 +154,12 @@ class RingController:
                 "cannot decode ring, keeping its last state",
                 extra={"ring": ring.name, "error": ring.problem},
             )
-        await self._recorder.warn(about(ring), FAILED, problem)
+        await self._recorder.tell(about(ring), FAILED, problem)
 
     async def _report_contested(self, ring: ControllerRing) -> None:
         """Report a client that changes the configuration after each apply, such as an enforcer."""
         name = webhook_configuration(ring.name)
-        await self._recorder.warn(
+        await self._recorder.tell(
             about(ring),
             "WebhookContested",
             f"another client keeps changing MutatingWebhookConfiguration {name}, and the sharder "

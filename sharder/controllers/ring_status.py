@@ -218,7 +218,7 @@ class StatusReports:
 
     async def _warn(self, ring: ControllerRing, problem: str) -> None:
         _log.warning("ring not ready", extra={"ring": ring.name, "why": problem})
-        await self._ports.recorder.warn(about(ring), FAILED, problem)
+        await self._ports.recorder.tell(about(ring), FAILED, problem)
 
 
 def about(ring: ControllerRing) -> PartialObject:

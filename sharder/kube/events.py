@@ -40,12 +40,8 @@ class KubeRecorder:
         self._missed = 0
         """Events in a row that could not be recorded; only the first is logged."""
 
-    async def warn(self, about: PartialObject, reason: str, message: str) -> None:
-        """Record a Warning about a state, unless an equal Event was recorded recently."""
-        await self.tell(about, reason, message, warning=True)
-
     async def tell(
-        self, about: PartialObject, reason: str, message: str, *, warning: bool
+        self, about: PartialObject, reason: str, message: str, *, warning: bool = True
     ) -> None:
         """Record an Event about a state, unless an equal one was recorded recently."""
         now = self._clock.monotonic()
@@ -54,19 +50,13 @@ class KubeRecorder:
         if key in self._recorded:
             return
         self._recorded[key] = now
-        if not await self._send(about, reason, message, warning=warning):
+        if not await self.record(about, reason, message, warning=warning):
             self._recorded.pop(key, None)
 
     async def record(
         self, about: PartialObject, reason: str, message: str, *, warning: bool
-    ) -> None:
-        """Record an Event on each call."""
-        await self._send(about, reason, message, warning=warning)
-
-    async def _send(
-        self, about: PartialObject, reason: str, message: str, *, warning: bool
     ) -> bool:
-        """Create the Event; return whether it was created."""
+        """Record an Event on each call; return whether it was created."""
         if not self._is_allowed(about.metadata.namespace):
             return False
         try:

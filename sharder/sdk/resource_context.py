@@ -48,8 +48,7 @@ class ResourceContext:
     def fields(self, ref: ObjectRef, **more: str) -> dict[str, str]:
         """Return the fields of a log record about a main object, and `more`."""
         return {
-            "ring": self.identity.ring,
-            "shard": self.identity.shard,
+            **self.identity.fields,
             "resource": str(self.main.resource.id),
             "object": str(ref),
             **more,

@@ -74,7 +74,7 @@ class Fitness:
             if not why_not:
                 return self.holder.reported
             if why_not != logged:
-                fields = {"ring": self.context.identity.ring, "shard": self.context.identity.shard}
+                fields = self.context.identity.fields
                 _log.warning("keeping the Lease, because %s: %s", why_not, problem, extra=fields)
                 logged = why_not
 

@@ -29,6 +29,11 @@ class Identity:
     shard: ShardName
 
     @property
+    def fields(self) -> dict[str, str]:
+        """The fields of a log record."""
+        return {"ring": self.ring, "shard": self.shard}
+
+    @property
     def owner_label(self) -> str:
         """The label that names the owner."""
         return owner_label(self.ring)

@@ -124,7 +124,7 @@ class Life:
             raise
         finally:
             if not is_lost and await self.holder.release():
-                _log.info("stopped, Lease released", extra=self._fields)
+                _log.info("stopped, Lease released", extra=self.context.identity.fields)
         if self._why:
             raise LeaseLost(self._why)
 
@@ -138,10 +138,6 @@ class Life:
         is_taken, _ = await race(take(), self.stop.wait())
         return is_taken
 
-    @property
-    def _fields(self) -> dict[str, str]:
-        return {"ring": self.context.identity.ring, "shard": self.context.identity.shard}
-
     async def _work(self, fitness: Fitness) -> None:
         stopping = asyncio.Event()
         async with asyncio.TaskGroup() as group:
@@ -154,7 +150,9 @@ class Life:
 
         await race(self.stop.wait(), note_unfit())
         if self._why:
-            _log.warning("giving the Lease back: %s", self._why, extra=self._fields)
+            _log.warning(
+                "giving the Lease back: %s", self._why, extra=self.context.identity.fields
+            )
         elif (seconds := self.context.settings.drain_on_stop_seconds) and not self.work.is_empty:
             await drain(self.holder, self.work, within=seconds, clock=self.context.clock)
         stopping.set()

@@ -139,7 +139,7 @@ class Failures:
         if reason not in record.reported:
             record.reported |= {reason}
             message = f"cannot write the labels of ring {ring}: {error}"
-            await self._ports.recorder.warn(obj, reason, message)
+            await self._ports.recorder.tell(obj, reason, message)
 
     def written(self, key: ObjectKey) -> None:
         """Record that the object was written, so that others of its part can be written too."""

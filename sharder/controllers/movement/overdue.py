@@ -100,7 +100,7 @@ class OverdueDrains:
         what = f"{key.resource} {key.ref}"
         fields = {"ring": snapshot.name, "object": what, "shard": shard}
         _log.warning("drain is overdue", extra=fields)
-        await self._ports.recorder.warn(obj, OVERDUE, text)
+        await self._ports.recorder.tell(obj, OVERDUE, text)
 
 
 def _summary(drains: Drains) -> Troubled:

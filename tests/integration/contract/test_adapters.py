@@ -110,7 +110,7 @@ async def test_a_warning_about_a_cluster_scoped_object_is_an_event_in_default(
     path = "/api/v1/namespaces/default/events"
     query = {"fieldSelector": f"involvedObject.name={own_namespace}"}
 
-    await KubeRecorder(client, clock=SystemClock()).warn(about, "TooMany", "too many shards")
+    await KubeRecorder(client, clock=SystemClock()).tell(about, "TooMany", "too many shards")
 
     events = msgspec.json.decode(await client.request("GET", path, query=query))["items"]
     (event,) = events
