@@ -8,10 +8,9 @@ from typing_extensions import override
 
 from sharder.core.api.lease import parse_time
 from sharder.core.api.meta import Json, Resource
-from sharder.core.errors import ApiError, Unavailable
 from sharder.core.names import ObjectRef
-from sharder.kube.store import KubeStore, Scope
-from sharder.sdk.testing.memory_client import Faults, MemoryClient
+from sharder.kube.store import Scope
+from sharder.sdk.testing.memory_client import Collection, Faults, MemoryClient
 from sharder.sdk.testing.requests import Call, Client
 from sharder.sdk.testing.storage import Storage, Stored
 from tests.support.full_server import FullServer
@@ -69,7 +68,7 @@ class _Connection(MemoryClient):
             raise losing.popleft()
 
 
-class FakeStore(KubeStore[T], Generic[T]):
+class FakeStore(Collection[T], Generic[T]):
     """A `sharder.ports.Store`; views with other selectors share the objects."""
 
     def __init__(
@@ -83,9 +82,10 @@ class FakeStore(KubeStore[T], Generic[T]):
         fields: str = "",
     ) -> None:
         """Open a view, on a server of its own if there is no `state`."""
-        super().__init__(_Connection(self), of, resource, Scope(namespace, labels, fields))
-        self._of = of
         self._state = state or State(server_of([resource]), resource)
+        scope, faults = Scope(namespace, labels, fields), self._state.faults
+        super().__init__(_Connection(self), of, resource, scope, faults)
+        self._of = of
 
     def selecting(self, labels: str, *, namespace: str = "", fields: str = "") -> "FakeStore[T]":
         """Return a view of the objects that match."""
@@ -117,22 +117,7 @@ class FakeStore(KubeStore[T], Generic[T]):
             return await self.status().patch(ref, {"status": status})
         return created
 
-    def fail(self, *errors: ApiError) -> None:
-        """Let the next requests fail without any effect, each with one of the errors."""
-        self._state.faults.failing.extend(errors)
-
-    def lose(self, *errors: ApiError) -> None:
-        """Let the next writes succeed, but raise an error instead of the answer of each.
-
-        Without an argument the answer to the next write is lost, which is `Unavailable`.
-        """
-        lost = errors or (Unavailable("the API server does not answer"),)
-        self._state.faults.losing.extend(lost)
-
-    def compact(self) -> None:
-        """Forget the history: older versions are expired."""
-        self._state.server.storage.compact()
-
+    @override
     def hang_up(self) -> None:
         """End all watches: by the next error, or cleanly, as the API server does after a while."""
         failing = self._state.faults.failing

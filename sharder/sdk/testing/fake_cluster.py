@@ -13,6 +13,7 @@ from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ConfigError, NotFound, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName, parse_resource
+from sharder.kube.store import Scope
 from sharder.kube.typed_stores import LEASES, NAMESPACES
 from sharder.sdk.testing.api_server import ApiServer
 from sharder.sdk.testing.fake_clock import FakeClock
@@ -211,7 +212,8 @@ class FakeCluster(Cluster):
         )
 
     def _store(self, resource: Resource, of: type[T], labels: str = "") -> Collection[T]:
-        return Collection(self.server, resource, of, self._shards.faults[resource.id], labels)
+        client, faults = MemoryClient(self.server, Client()), self._shards.faults[resource.id]
+        return Collection(client, of, resource, Scope(labels=labels), faults)
 
     def _allows(self, client: Client, verb: str, resource: GroupResource, _: str) -> bool:
         return client is not _SHARD or Right(verb=verb, resource=resource) not in self.denied

@@ -100,12 +100,11 @@ class Collection(KubeStore[T], Generic[T]):
     """The objects of one resource, as another client reads and writes them."""
 
     def __init__(
-        self, server: ApiServer, resource: Resource, of: type[T], faults: Faults, labels: str = ""
+        self, client: MemoryClient, of: type[T], resource: Resource, scope: Scope, faults: Faults
     ) -> None:
         """Read the objects as the type `of`; `faults` are those of the shards' requests."""
-        super().__init__(MemoryClient(server, Client()), of, resource, Scope(labels=labels))
-        self._server = server
-        self._id = resource.id
+        super().__init__(client, of, resource, scope)
+        self._memory = client
         self._faults = faults
 
     def fail(self, *errors: ApiError) -> None:
@@ -121,8 +120,8 @@ class Collection(KubeStore[T], Generic[T]):
 
     def hang_up(self) -> None:
         """End all watches cleanly, as the API server does after a while."""
-        self._server.hang_up(self._id)
+        self._memory.server.hang_up(self._resource.id)
 
     def compact(self) -> None:
         """Forget the history: older versions are expired."""
-        self._server.storage.compact()
+        self._memory.server.storage.compact()
