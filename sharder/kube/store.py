@@ -258,12 +258,6 @@ class KubeStore(Generic[T]):
         return None
 
     def _decode(self, raw: bytes | msgspec.Raw) -> T:
-        obj = self._read(raw)
-        if isinstance(obj, PartialObject):
-            return msgspec.structs.replace(obj, **self._type)
-        return obj
-
-    def _read(self, raw: bytes | msgspec.Raw) -> T:
         try:
             obj = self._decode_one(raw)
         except RecursionError:
@@ -271,6 +265,8 @@ class KubeStore(Generic[T]):
             obj = self._decode_one(raw)
         if not self._metadata_only and CUT in bytes(raw):
             raise msgspec.ValidationError("it is nested too deeply")
+        if isinstance(obj, PartialObject):
+            return msgspec.structs.replace(obj, **self._type)
         return obj
 
     def _collection(self, namespace: str) -> str:
