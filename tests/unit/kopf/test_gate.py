@@ -1,7 +1,6 @@
 """What kopf runs on an object, and when its drain is acknowledged."""
 
 import asyncio
-import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -117,37 +116,6 @@ async def test_a_drain_is_acknowledged_by_the_removal_of_both_labels_while_it_is
     assert await scene.acknowledged(labels) == {**left, "app": "x"}
 
 
-async def test_no_drain_is_acknowledged_while_a_handler_runs(scene: Scene) -> None:
-    scene.see(OURS)
-    (handler,) = scene.chosen(scene.handler(wait_for_ever))
-    running = asyncio.create_task(handler.fn())
-    await settle()
-    scene.see(DRAINING)
-
-    assert DRAIN in await scene.acknowledged(DRAINING)
-    assert scene.gate.is_running(UID)
-
-    running.cancel()
-    await asyncio.wait([running])
-
-    assert scene.gate.is_idle
-    assert DRAIN not in await scene.acknowledged(DRAINING)
-
-
-async def test_a_draining_handler_is_cancelled_and_left_to_the_next_owner(scene: Scene) -> None:
-    scene.see(OURS)
-    (handler,) = scene.chosen(scene.handler(wait_for_ever))
-    running = asyncio.create_task(handler.fn())
-    await settle()
-
-    scene.gate.cancel(UID)
-    scene.gate.cancel(UID)
-
-    with pytest.raises(kopf.TemporaryError, match="the object is draining") as raised:
-        await asyncio.wait_for(running, timeout=5)
-    assert raised.value.delay == 0
-
-
 @pytest.mark.parametrize("limit", [{"retries": 1}, {"timeout": 100.0}])
 async def test_a_handler_with_a_limit_of_attempts_or_time_is_not_cancelled(
     scene: Scene, limit: dict[str, float]
@@ -194,28 +162,6 @@ def test_a_daemon_matches_while_its_object_is_ours_and_its_own_filter_holds(scen
     assert guarded.when(uid=UID, resource=OTHER_RESOURCE)
 
 
-async def test_no_drain_is_acknowledged_before_the_daemons_have_ended(scene: Scene) -> None:
-    stop = asyncio.Event()
-    daemon = scene.daemon(wait_for_ever)
-
-    async def runner() -> None:
-        daemon.initial_delay(**ON_OBJECT)
-        await stop.wait()
-
-    running = [asyncio.create_task(runner()), asyncio.create_task(runner())]
-    await settle()
-    scene.see(DRAINING)
-
-    assert DRAIN in await scene.acknowledged(DRAINING)
-
-    stop.set()
-    await asyncio.wait(running)
-    await settle()
-
-    assert scene.gate.is_idle
-    assert DRAIN not in await scene.acknowledged(DRAINING)
-
-
 async def test_daemons_are_cancelled_if_their_object_is_not_ours(scene: Scene) -> None:
     daemon = scene.daemon(wait_for_ever)
 
@@ -235,13 +181,3 @@ async def test_daemons_are_cancelled_if_their_object_is_not_ours(scene: Scene) -
     await settle()
 
     assert running.cancelled()
-
-
-@pytest.mark.parametrize("is_async", [True, False])
-def test_a_handler_stays_what_kopf_takes_it_for(scene: Scene, is_async: bool) -> None:
-    function = wait_for_ever if is_async else nothing
-    scene.see(OURS)
-
-    (handler,) = scene.chosen(scene.handler(function))
-
-    assert inspect.iscoroutinefunction(handler.fn) is is_async
