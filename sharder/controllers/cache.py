@@ -22,7 +22,7 @@ from sharder.controllers.cache_events import (
     Subscriber,
     WatchHealth,
 )
-from sharder.controllers.ring_store import Event, NamespaceSelection, RingStore
+from sharder.controllers.ring_store import NamespaceSelection, RingStore
 from sharder.controllers.scope import splits
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import LabelSelector, PartialObject
@@ -32,7 +32,7 @@ from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.core.placement.strategy import CustomFunction
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.ports import Changed, Listed, Objects, Removed, Watchable
+from sharder.ports import Changed, Event, Listed, Objects, Removed, Watchable
 from sharder.runtime.allowance import Allowance
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock

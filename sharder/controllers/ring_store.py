@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from sharder.core.api.meta import LabelSelector, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing, UnreadableRing
@@ -12,11 +11,9 @@ from sharder.core.errors import ApiError
 from sharder.core.leases.register import Membership
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.build import sharded_resources
-from sharder.ports import Changed, Listed, Objects, Removed
-from sharder.runtime.reflector import V
+from sharder.ports import Changed, Event, Listed, Objects, Removed
 
 Labels = Mapping[str, str]
-Event: TypeAlias = Listed[V] | Changed[V] | Removed[V]
 
 
 @dataclass(slots=True)

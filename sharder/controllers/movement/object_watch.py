@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from contextlib import aclosing, suppress
 from functools import partial
 from sys import intern
-from typing import TypeAlias
 
 from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.table import State
@@ -19,12 +18,10 @@ from sharder.core.movement.desired import choose
 from sharder.core.movement.release import UNKNOWN, Release
 from sharder.core.names import ObjectRef, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from sharder.ports import Changed, Listed, Removed
+from sharder.ports import Changed, Event, Listed, Removed
 from sharder.runtime.backoff import UNSERVED, failures_after
 from sharder.runtime.reflector import Polled, follow
 from sharder.runtime.task_pool import batch
-
-Event: TypeAlias = Listed[PartialObject] | Changed[PartialObject] | Removed[PartialObject]
 
 _log = logging.getLogger(__name__)
 
@@ -150,7 +147,9 @@ class ObjectWatch:
 
     # What the events say
 
-    def _take(self, namespace: str, event: Event, listed: Iterable[ObjectRef]) -> None:
+    def _take(
+        self, namespace: str, event: Event[PartialObject], listed: Iterable[ObjectRef]
+    ) -> None:
         """Update the table; `listed` is what a list has shown, if the event is its end."""
         match event:
             case Listed():
