@@ -29,8 +29,6 @@ RING: Final = "controllerring"
 Reading: TypeAlias = float | Callable[[], float]
 Texts: TypeAlias = tuple[str, ...]
 Labels: TypeAlias = tuple[str, ...]
-Histograms: TypeAlias = dict[str, tuple[Sequence[float], Texts]]
-"""Help and labels of each, after its buckets in seconds."""
 
 
 class _Family(Collector):
@@ -146,6 +144,7 @@ class Table(NamedTuple):
 
     counts: Mapping[str, Texts]
     times: Mapping[str, tuple[Sequence[float], Texts]]
+    """After the buckets of each, in seconds."""
     gauges: Mapping[str, Texts]
     prefix: str = ""
     """What the names begin with on the page."""

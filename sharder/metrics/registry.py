@@ -8,8 +8,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from sharder.metrics.client_go import CLIENT_GO
-from sharder.metrics.collectors import RING, Histograms, Metrics, Table
-from sharder.metrics.replica import REPLICA_GAUGES, REPLICA_TIMES
+from sharder.metrics.collectors import RING, Metrics, Table
 from sharder.metrics.ring_gauges import RING_GAUGES
 
 PREFIX = "controller_sharding_"
@@ -30,6 +29,9 @@ ANSWER_BUCKETS = (
     5,
 )
 """Seconds: from well below the usual answer to the API server's timeout."""
+
+LAG_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+"""Seconds: from the target of an answer to the API server's timeout."""
 
 RESYNC_BUCKETS: Final = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 """Seconds: up to the default period."""
@@ -76,7 +78,14 @@ _COUNTS: Final = {
         "task",
     ),
 }
-_TIMES: Final[Histograms] = {
+_TIMES: Final = {
+    "event_loop_lag_seconds": (
+        LAG_BUCKETS,
+        (
+            "Seconds by which the event loop is late, sampled twice a second; admission waits as "
+            "long",
+        ),
+    ),
     "admission_duration_seconds": (
         ANSWER_BUCKETS,
         (
@@ -125,15 +134,24 @@ _GAUGES: Final = {
         "Drains open for longer than the ring's spec.movement.drainTimeout",
         *_RESOURCE,
     ),
+    "watch_healthy": (
+        "1 while this replica's watch of rings, Leases or namespaces works, else 0",
+        "watch",
+    ),
+    "leader": ("1 while this replica leads, else 0",),
+    "certificate_expiry_timestamp_seconds": (
+        "Unix time at which the serving certificate, or the CA that signed it, expires",
+        "certificate",
+    ),
+    "connections": (
+        "Open connections of a port of this replica, TLS handshakes included",
+        "port",
+    ),
+    "build_info": ("1, with the running version", "version"),
 }
 
 
-_SERVICE: Final = Table(
-    _COUNTS,
-    _TIMES | REPLICA_TIMES,
-    BACKLOGS | _GAUGES | RING_GAUGES | REPLICA_GAUGES,
-    prefix=PREFIX,
-)
+_SERVICE: Final = Table(_COUNTS, _TIMES, BACKLOGS | _GAUGES | RING_GAUGES, prefix=PREFIX)
 
 
 def service_metrics(registry: CollectorRegistry, *, version: str) -> Metrics:
