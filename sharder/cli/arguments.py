@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from sharder.core.errors import ConfigError
-from sharder.core.names import GroupResource, ObjectRef, parse_resource
+from sharder.core.names import GroupResource, ObjectRef, is_subdomain, parse_resource
 from sharder.core.texts import parse_duration
 
 Ring: TypeAlias = Annotated[str, "RING", "Name of a ControllerRing."]
@@ -109,7 +109,7 @@ def _duration(text: str) -> timedelta:
 
 def _pair(word: str) -> ObjectRef:
     pair = word.split("/")
-    if len(pair) != 2 or not all(pair):
+    if len(pair) != 2 or not all(map(is_subdomain, pair)):
         raise ConfigError(f"{word} is not a ServiceAccount; use NAMESPACE/NAME")
     return ObjectRef(*pair)
 

@@ -120,6 +120,7 @@ def test_help_calls_the_program_as_it_was_called(capsys: pytest.CaptureFixture[s
         (["objects", "demo", "--draining", "--apart"], "give one of --draining, --unassigned"),
         (["fence", "demo"], "required: --service-account"),
         (["fence", "demo", "--service-account", "a"], "a is not a ServiceAccount"),
+        (["fence", "demo", "--service-account", 'a/b"'], 'a/b" is not a ServiceAccount'),
         (["proxy", "demo", "--port", "x"], "argument --port: invalid int value: 'x'"),
         (["rings", "clean", "y"], "unrecognized arguments: clean y"),
         (["run", "--log-level", "x"], "argument --log-level: invalid choice: 'x'"),
