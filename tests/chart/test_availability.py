@@ -1,38 +1,9 @@
-"""How the chart keeps replicas running, apart from each other, and reachable by few."""
-
-from collections.abc import Mapping
-
-import msgspec
+"""How the chart keeps replicas running, apart from each other, and reachable, but by few."""
 
 from tests.chart.rendering import Helm, decode_manifests, find, pod_of
 
-SELECTED = {
-    "matchLabels": {"app.kubernetes.io/name": "sharder", "app.kubernetes.io/instance": "sharder"}
-}
-
-
-def kinds_of(rendered: str) -> set[str]:
-    return {each.kind for each in decode_manifests(rendered)}
-
-
-class Ingress(msgspec.Struct, frozen=True, kw_only=True):
-    ports: tuple[Mapping[str, str], ...]
-    peers: tuple[object, ...] = msgspec.field(name="from", default=())
-
-
-class Policy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    pod_selector: Mapping[str, object]
-    policy_types: tuple[str, ...]
-    ingress: tuple[Ingress, ...]
-    egress: tuple[object, ...] = ()
-
-    def peers(self) -> dict[str, list[object]]:
-        """Return who may connect, by the name of the port; an empty list allows every peer."""
-        return {port["port"]: [*rule.peers] for rule in self.ingress for port in rule.ports}
-
-
-def policy_of(rendered: str) -> Policy:
-    return msgspec.convert(find(rendered, "NetworkPolicy", "sharder").spec, Policy)
+LABELS = {"app.kubernetes.io/name": "sharder", "app.kubernetes.io/instance": "sharder"}
+SELECTED = {"matchLabels": LABELS}
 
 
 def test_replicas_are_evicted_one_after_the_other(helm: Helm) -> None:
@@ -60,13 +31,33 @@ def test_replicas_are_spread_over_hosts_and_zones(helm: Helm) -> None:
     )
 
 
-def test_there_is_no_network_policy_unless_it_is_wanted(helm: Helm) -> None:
-    assert "NetworkPolicy" not in kinds_of(helm.template())
+def test_the_service_leads_to_the_ports_of_the_pods_of_the_release(default: str) -> None:
+    pod = pod_of(default)
+
+    assert find(default, "Service", "sharder").spec == {
+        "type": "ClusterIP",
+        "selector": LABELS,
+        "ports": [
+            {"name": name, "port": port, "targetPort": name, "protocol": "TCP"}
+            for name, port in (("webhook", 443), ("metrics", 8080))
+        ],
+    }
+    assert LABELS.items() <= pod.metadata.labels.items()
+    assert {"webhook", "metrics"} <= pod.ports.keys()
+
+
+def test_there_is_no_network_policy_unless_it_is_wanted(default: str) -> None:
+    assert "NetworkPolicy" not in {each.kind for each in decode_manifests(default)}
 
 
 def test_a_network_policy_opens_the_three_ports_of_the_pods(helm: Helm) -> None:
-    policy = policy_of(helm.template({"networkPolicy": {"enabled": True}}))
+    rendered = helm.template({"networkPolicy": {"enabled": True}})
 
-    assert policy.pod_selector == SELECTED
-    assert policy.policy_types == ("Ingress",)
-    assert policy.peers() == {"webhook": [], "health": [], "metrics": []}
+    assert find(rendered, "NetworkPolicy", "sharder").spec == {
+        "podSelector": SELECTED,
+        "policyTypes": ["Ingress"],
+        "ingress": [
+            {"ports": [{"port": name, "protocol": "TCP"}]}
+            for name in ("webhook", "health", "metrics")
+        ],
+    }

@@ -12,7 +12,7 @@ from sharder.core.api.ring import ControllerRing, RingResource, RingSpec
 from sharder.core.fence import fence_of
 from sharder.core.names import ObjectRef
 from tests.chart.matrix import MATRIX
-from tests.chart.rendering import Helm
+from tests.chart.rendering import Helm, Manifest
 
 Part: TypeAlias = tuple[str, str, str, object]
 
@@ -34,15 +34,6 @@ class Ring(msgspec.Struct, frozen=True, rename="camel"):
 
 def rings_of(values: Mapping[str, object]) -> list[Ring]:
     return msgspec.convert(values["rings"], list[Ring])
-
-
-class Manifest(msgspec.Struct, frozen=True, rename="camel"):
-    """An object without its labels."""
-
-    api_version: str
-    kind: str
-    metadata: ObjectMeta
-    spec: object = None
 
 
 def parts(documents: Iterable[object]) -> list[Part]:
