@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from hack.playground import ROOT, Playground
+from hack.playground import ROOT, Playground, wait_until_ready
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import ApiError
 from sharder.core.names import RingName, owner_label
@@ -95,11 +95,7 @@ class Workloads:
         await asyncio.to_thread(self.playground.install)
         await asyncio.to_thread(plane.apply, ROOT / "hack/manifests/jobs.yaml")
         self.playground.start_sharder(gracefulShutDown="0s")
-
-        async def is_ready() -> bool:
-            return await asyncio.to_thread(self.playground.is_ready)
-
-        await eventually(is_ready, within=120)
+        await wait_until_ready(self.playground)
 
     async def create(self, jobs: int) -> None:
         """Create jobs."""
@@ -119,26 +115,22 @@ class Workloads:
 
     async def create_sets(self, sets: int) -> None:
         """Create StatefulSets."""
-        pod: Json = {"containers": [{"name": "c", "image": "x"}]}
-        for number in range(sets):
-            name = f"set-{number}"
-            self.names.append(name)
-            template: Json = {"metadata": {"labels": {"set": name}}, "spec": pod}
-            selector: Json = {"matchLabels": {"set": name}}
-            spec: Json = {"replicas": PODS, "selector": selector, "template": template}
-            body: Json = {"metadata": {"name": name}, "spec": spec}
-            await self.client.request("POST", SETS_PATH, body=body)
+        self.names += await self._create_with_replicas(SETS_PATH, "set", sets)
 
     async def create_deployments(self, deployments: int) -> None:
         """Create Deployments."""
+        await self._create_with_replicas(DEPLOYMENTS_PATH, "deployment", deployments)
+
+    async def _create_with_replicas(self, path: str, kind: str, many: int) -> list[str]:
         pod: Json = {"containers": [{"name": "c", "image": "x"}]}
-        for number in range(deployments):
-            name = f"deployment-{number}"
-            template: Json = {"metadata": {"labels": {"deployment": name}}, "spec": pod}
-            selector: Json = {"matchLabels": {"deployment": name}}
+        names = [f"{kind}-{number}" for number in range(many)]
+        for name in names:
+            template: Json = {"metadata": {"labels": {"name": name}}, "spec": pod}
+            selector: Json = {"matchLabels": {"name": name}}
             spec: Json = {"replicas": PODS, "selector": selector, "template": template}
             body: Json = {"metadata": {"name": name}, "spec": spec}
-            await self.client.request("POST", DEPLOYMENTS_PATH, body=body)
+            await self.client.request("POST", path, body=body)
+        return names
 
     async def roll(self, revision: str) -> None:
         """Give all Deployments a new template."""
