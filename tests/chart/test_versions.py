@@ -17,10 +17,12 @@ NAMING = [
 ]
 
 
-def test_the_chart_is_of_the_version_of_the_package() -> None:
+def test_the_chart_and_the_security_policy_are_of_the_version_of_the_package() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    minor = __version__.rpartition(".")[0]
 
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+    assert f"| {minor}.x | yes, until" in read(Path("SECURITY.md"))
 
 
 def test_the_chart_installs_on_the_oldest_kubernetes_that_is_named(helm: Helm) -> None:
