@@ -76,10 +76,6 @@ class Watched(Generic[V]):
         )
 
     async def _failed(self, error: ApiError) -> None:
-        if isinstance(error, Expired) and self._standing is not None:
-            # Usual after an interruption; but a list must lead to a watch that works.
-            self._standing = None
-            return
         now = self._clock.monotonic()
         if self._error is None:
             self._failing = now, now
