@@ -92,11 +92,13 @@ async def test_a_redirect_is_not_followed_with_our_credentials(
 async def test_a_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t")
     (tmp_path / "config").write_text(config("http://127.0.0.1:1", {"tokenFile": "token"}))
-    client = await connect(str(tmp_path / "config"))
+    client, seen = await connect(str(tmp_path / "config")), list[tuple[str, str]]()
+    client.observe(lambda *answer: seen.append(answer))
 
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1"):
         await client.request("GET", "/x")
 
+    assert seen == [("GET", "<error>")]
     await client.close()
 
 
