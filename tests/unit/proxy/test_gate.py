@@ -235,14 +235,6 @@ async def test_an_apply_that_creates_a_main_object_is_a_create_too() -> None:
     assert await shard.answer(Verb.PUT, JOBS, new, pod(by=None)) == 409
 
 
-def test_a_write_to_an_object_that_is_gone_is_still_in_flight() -> None:
-    shard = Shard()
-    with shard.here.writing(shard.one, 7):
-        shard.here.removed(JOBS, job(version=2))
-        assert shard.here.in_flight()
-    assert not shard.here.in_flight()
-
-
 async def test_a_child_on_another_shard_is_not_written() -> None:
     shard = Shard(pods={POD: pod("other")})
 
@@ -292,6 +284,7 @@ def test_an_object_that_comes_back_is_not_released_before_writes_to_it_have_ende
     shard = Shard()
     with shard.here.writing(shard.one, 7):
         shard.here.removed(JOBS, job(version=2))
+        assert shard.here.in_flight()
         shard.here.changed(JOBS, job(drains=True, version=3))
         shard.now += PATIENCE_SECONDS
         assert list(shard.here.to_release()) == []
@@ -369,14 +362,3 @@ def test_what_was_shown_before_etcd_was_restored_counts_no_longer() -> None:
     assert shard.here.named(JOBS, ONE) is not None
     shard.here.leave(job().uid, "7")
     assert shard.here.named(JOBS, ONE) is None
-
-
-async def test_a_child_that_nobody_controls_is_adopted_by_what_is_here_only() -> None:
-    shard = Shard(pods={POD: pod("", by=None)})
-    target, adopted = Target(Verb.WRITE, PODS, POD), pod("", by=BY_ONE)
-    passed = await shard.gate.admit(target, lambda: BY_ONE)
-    assert passed is shard.one, "so it is in flight"
-
-    shard.drain()
-    assert await shard.answer(Verb.WRITE, PODS, POD, adopted) == 409
-    assert await shard.answer(Verb.PUT, PODS, POD, pod("", by=None)) == 200

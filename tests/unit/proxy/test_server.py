@@ -441,9 +441,12 @@ async def test_what_is_still_on_its_way_to_the_controller_is_not_cached(stage: S
     await eventually(is_cached, within=5)
 
 
-@pytest.mark.parametrize("kind", ["merge-patch+json", "strategic-merge-patch+json"])
-async def test_a_child_that_nobody_controls_is_adopted_by_a_patch_like_any_write(
-    kind: str, stage: Stage
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [("PUT", "json"), ("PATCH", "merge-patch+json"), ("PATCH", "strategic-merge-patch+json")],
+)
+async def test_a_child_that_nobody_controls_is_adopted_by_what_is_here_only(
+    method: str, kind: str, stage: Stage
 ) -> None:
     async def answer(_: web.Request) -> web.StreamResponse:
         assert stage.here.in_flight()
@@ -451,7 +454,7 @@ async def test_a_child_that_nobody_controls_is_adopted_by_a_patch_like_any_write
 
     async def adopt(owners: object) -> int:
         body = {"metadata": {"ownerReferences": owners, "labels": {"a": None}}}
-        return await stage.ask("PATCH", f"{PODS_IN_DEMO}/x", body, kind)
+        return await stage.ask(method, f"{PODS_IN_DEMO}/x", body, kind)
 
     await stage.read("/api/v1/pods")
     await asyncio.sleep(CACHED_SECONDS)
