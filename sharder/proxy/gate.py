@@ -32,18 +32,25 @@ def _nobody() -> None:
 class Refused(Exception):
     """The request must not reach the API server."""
 
-    def __init__(self, code: int, why: str) -> None:
+    def __init__(self, code: int, why: str, reason: str | None = None) -> None:
         super().__init__(why)
-        self.code = code
+        self.code, self.reason = code, reason
 
     @property
     def status(self) -> dict[str, Json]:
         """The answer: metav1.Status."""
-        return failure(self.code, str(self))
+        return failure(self.code, str(self), self.reason)
 
 
 class TooEarly(Refused):
-    """The controller may not have cached the parent yet: it can take the child for an orphan."""
+    """It can pass later: with the Lease, or when the controller has cached the parent.
+
+    No client repeats 409 by itself, as the decision is too old; and since the reason is not
+    Conflict, controllers on client-go do not wait for an event, which would never come.
+    """
+
+    def __init__(self, why: str) -> None:
+        super().__init__(409, why, "ServiceUnavailable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +93,8 @@ class Gate:
         except TooEarly:
             if target.verb is not Verb.PUT:
                 raise
-        # An update is based on a state of the child.  Some controllers do not repeat it after a
-        # conflict, since a change would follow that the update has lost against.
+        # An update is based on a state of the child.  Some controllers repeat none after an error
+        # (reconcileOldReplicaSets of Deployments), since they wait for what it has lost against.
         await asyncio.sleep(CACHED_SECONDS)
         return await self._written(target, owner)
 
@@ -153,7 +160,7 @@ class Gate:
         Until then its children look like orphans, or like none.
         """
         if not self.here.is_cached(main):
-            raise TooEarly(409, f"{main.resource} {main.ref} has just arrived; try again")
+            raise TooEarly(f"{main.resource} {main.ref} has just arrived; try again")
         return main
 
     def parent(self, owner: OwnerReference | None) -> OwnerReference | None:
@@ -163,7 +170,7 @@ class Gate:
 
     def _held(self, main: Main | None, code: int, target: Target) -> Main:
         if not self.holds_lease():
-            raise Refused(409, f"shard {self.identity.shard} does not hold its Lease")
+            raise TooEarly(f"shard {self.identity.shard} does not hold its Lease")
         if main is None:
             raise Refused(
                 code, f"{target.resource} {target.ref} is not on shard {self.identity.shard}"

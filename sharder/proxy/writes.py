@@ -64,10 +64,10 @@ class Writes:
                 raise Refused(405, f"{target.resource} are deleted in one namespace at a time")
             try:
                 main = await gate.admit(Target(Verb.WRITE, target.resource, meta.ref))
-            except Refused as refused:
-                if gate.holds_lease() and not isinstance(refused, TooEarly):
-                    continue
+            except TooEarly:
                 raise
+            except Refused:
+                continue
             path = f"{path_of(request)}/{quote(meta.name)}"
             body, headers["Content-Type"] = deletion_of(meta.uid, *given)
             done = await self._begin(main, Call("DELETE", path, {}, headers, body))

@@ -54,9 +54,10 @@ class _Event(msgspec.Struct, frozen=True):
 class Failed(Exception):
     """The answer to a request, with its status."""
 
-    def __init__(self, status: int) -> None:
+    def __init__(self, status: int, content: bytes = b"") -> None:
         super().__init__(status)
         self.status = status
+        self.is_conflict = b'"Conflict"' in content
 
 
 class ForeignController(Actor):
@@ -156,7 +157,7 @@ class ForeignController(Actor):
         except (OSError, TimeoutError):
             raise Failed(0) from None
         if answer.status >= 300:
-            raise Failed(answer.status)
+            raise Failed(answer.status, content)
         return content
 
     async def _follow(self, path: str, cache: Cache) -> None:
@@ -306,5 +307,5 @@ class ForeignController(Actor):
                 mark: Json = {"metadata": {"annotations": {DONE: self.name}}}
                 await self._ask("PATCH", path, mark, MERGE_PATCH)
         except Failed as failed:
-            if failed.status != 409 or not self._swallows:
+            if not failed.is_conflict or not self._swallows:
                 raise

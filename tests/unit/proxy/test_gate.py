@@ -192,6 +192,22 @@ async def test_an_update_of_a_child_waits_until_its_parent_can_be_cached() -> No
     assert await updating == 200
 
 
+async def test_what_is_too_early_is_no_conflict_as_no_event_follows() -> None:
+    shard = Shard()
+    write = Target(Verb.WRITE, PODS, POD)
+    shard.here.forget_delivered()
+    shard.here.deliver(job())
+    with pytest.raises(Refused) as not_cached:
+        await shard.gate.admit(write)
+    shard.holds_lease = False
+    with pytest.raises(Refused) as no_lease:
+        await shard.gate.admit(write)
+
+    for refused in (not_cached.value, no_lease.value):
+        said = refused.status["code"], refused.status["reason"]
+        assert said == (409, "ServiceUnavailable"), "clients repeat 503 by themselves"
+
+
 async def test_an_object_that_was_shown_later_than_in_a_list_without_it_is_here() -> None:
     shard = Shard()
     shard.here.changed(JOBS, job(version=3))
