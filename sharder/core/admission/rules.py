@@ -154,19 +154,22 @@ def _place_child(
     """Assign a controlled object to `asked`, else to its writer, else by its controller.
 
     It belongs to the shard that works on its controller.  If it were on another shard, or on none,
-    that shard would not see it and would create it again.  So while no shard is available, for
-    example after an outage of the API server, the object stays with its creator.
+    that shard would not see it and would create it again.  So it stays with a pod that creates it
+    for itself, unless that shard's Lease has expired, and even then while no shard is available,
+    for example after an outage of the API server.
     """
     obj, writer = review.obj, review.writer
     if obj.metadata.controller is None:
         return Decision(outcome="no_controller", operations=owned(obj.metadata, snapshot, None))
-    near = (asked, ShardName(writer.pod_name))
+    near, creator = (asked, ShardName(writer.pod_name)), _creator(review, snapshot)
+    members = snapshot.members
     fit = (each for each in near if each and can_be_shard(writer, each, snapshot))
-    shard = next((each for each in fit if each in snapshot.members.available), None)
+    works = (e for e in fit if e in members.available or (e == creator and members.works(e)))
+    shard = next(works, None)
     if shard is None:
         shard = expected_of(snapshot, obj)
-    if shard is None or shard not in snapshot.members.available:
-        shard = _creator(review, snapshot)
+        if shard not in members.available:
+            shard = creator
     return unassigned(obj.metadata, snapshot) if shard is None else assign(obj, snapshot, shard)
 
 

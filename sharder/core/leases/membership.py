@@ -12,7 +12,13 @@ from functools import cached_property
 
 from sharder.core.api.lease import Lease
 from sharder.core.leases.shard import Shard
-from sharder.core.leases.state import LeaseValidity, classify, is_given_up, is_held
+from sharder.core.leases.state import (
+    LeaseValidity,
+    classify,
+    is_given_up,
+    is_held,
+    was_released,
+)
 from sharder.core.names import RING_LABEL, RingName, ShardName
 
 
@@ -55,6 +61,20 @@ class Members:
     def unable(self) -> Mapping[ShardName, str]:
         """The shards that cannot work, and why, as they say on their Leases."""
         return {name: each.problem for name, each in self.shards.items() if each.problem}
+
+    @cached_property
+    def _released(self) -> frozenset[ShardName]:
+        """The shards that gave their Leases up themselves."""
+        return frozenset(
+            ShardName(each.metadata.name) for each in self.validity.leases if was_released(each)
+        )
+
+    def works(self, writer: ShardName) -> bool:
+        """Return whether a shard that writes works on its objects, also if its Lease is unseen.
+
+        A shard writes nothing between the release of its Lease and its next one.
+        """
+        return self.standing_of(writer) is not Standing.GONE or writer in self._released
 
     def standing_of(self, shard: ShardName) -> Standing:
         """Return the standing of a shard, known or unknown."""

@@ -1,11 +1,15 @@
 """Facts about `sharder.core.admission.rules`: objects that are created."""
 
+import dataclasses
+
 import pytest
 from msgspec import structs
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.leases.membership import Standing
+from sharder.core.leases.state import classify
 from sharder.core.movement.acknowledgement import Writer
-from sharder.core.names import GroupResource
+from sharder.core.names import SHARDER_IDENTITY, GroupResource, ShardName
 from tests.support.admissions import (
     NAMESAKE,
     OTHER_POD,
@@ -29,8 +33,11 @@ from tests.support.values import (
     A,
     B,
     C,
+    lease,
+    members,
     named,
     obj,
+    snapshot,
 )
 
 # (e) main objects are created
@@ -110,6 +117,20 @@ def test_a_new_controlled_object_belongs_where_its_creator_is(case: str) -> None
     decision = create(new, of=CONFIGMAPS, writer=writer)
 
     assert stored(new, decision).labels == {OWNER: owner}
+
+
+@pytest.mark.parametrize(("holder", "owner"), [(None, C), (SHARDER_IDENTITY, B)])
+def test_a_new_controlled_object_stays_with_a_shard_that_is_back_unseen(
+    holder: str | None, owner: ShardName
+) -> None:
+    """A shard that was taken over writes late; one that had released its Lease has a new one."""
+    seen = classify([lease(A), lease(B), lease(C, holder=holder)], ())
+    gone = members(dict.fromkeys((A, B), Standing.AVAILABLE) | {C: Standing.GONE})
+    by = snapshot(dataclasses.replace(gone, validity=seen))
+    new = obj(CONFIGMAPS, owner=C, controlled_by=SECRET_TO_B)
+    writer = structs.replace(OWNERS_POD, pod_name=C)
+
+    assert stored(new, create(new, of=CONFIGMAPS, writer=writer, by=by)).labels == {OWNER: owner}
 
 
 def test_a_stale_webhook_leaves_a_new_controlled_object_to_its_creator_alone() -> None:
