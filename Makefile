@@ -103,7 +103,7 @@ generator: ## the same for the program that sends the load of the benchmark
 	@$(PREFLIGHT)
 	@$(PYTHON) -m hack.binaries generator
 
-release: ## build what a release publishes into build/release: wheel, chart, SBOM, checksums (REF=v0.3.0)
+release: ## build what a release publishes into build/release: wheel, chart, SBOM, checksums (REF=v0.3.0 TO=...)
 	@$(PREFLIGHT)
 	@hack/release.sh
 

@@ -2,12 +2,12 @@
 # Build what a release publishes, from a commit alone, into build/release: the wheel, the chart, an
 # SBOM in CycloneDX and checksums.  Two builds of a commit give the same bytes.
 #
-#   make release [REF=v0.3.0]
+#   make release [REF=v0.3.0] [TO=folder]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 ref=$(git rev-parse --verify "${REF:-HEAD}^{commit}")
-to=$PWD/build/release
+to=$(realpath -m "${TO:-build/release}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 rm -rf "$to"
