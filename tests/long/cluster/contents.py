@@ -9,7 +9,7 @@ import msgspec
 
 from hack.control_plane import SERVICE_ADDRESS, ControlPlane
 from sharder.kube.client import Client
-from tests.long.cluster.sandbox import VARIABLES, Mount, Sandbox, image_of
+from tests.long.cluster.sandbox import Mount, Sandbox, image_of
 
 Tree: TypeAlias = dict[str, Any]
 """A part of a pod, as the API server has it."""
@@ -23,7 +23,6 @@ class Contents:
         self._namespace = f"/api/v1/namespaces/{tree['metadata']['namespace']}"
         self._directory = plane.directory / "pods" / tree["metadata"]["uid"]
         self._variables = {
-            **VARIABLES,
             "KUBERNETES_SERVICE_HOST": SERVICE_ADDRESS,
             "KUBERNETES_SERVICE_PORT": str(urlsplit(plane.url).port),
         }
@@ -52,12 +51,16 @@ class Contents:
             [*program, *container.get("args", ())],
             self._directory / f"{name}-{number}",
             mounts=[
-                Mount(volumes / each["name"], each["mountPath"], each.get("readOnly", False))
-                for each in container.get("volumeMounts", ())
+                *(Mount(each, str(each), is_read_only=True) for each in image.folders),
+                *(
+                    Mount(volumes / each["name"], each["mountPath"], each.get("readOnly", False))
+                    for each in container.get("volumeMounts", ())
+                ),
             ],
             is_read_only=context.get("readOnlyRootFilesystem", False),
             user=user,
             environment={
+                **image.variables,
                 **self._variables,
                 **{each["name"]: self._value(each) for each in container.get("env", ())},
             },

@@ -15,7 +15,7 @@ import msgspec
 from hack.binaries import controller_manager
 from hack.control_plane import ControlPlane
 from hack.playground import ROOT
-from sharder.core.errors import ApiError
+from sharder.core.errors import ApiError, Unavailable
 from sharder.kube.client import Client, connect
 from tests.long.cluster.contents import Tree
 from tests.long.cluster.pod import Pod
@@ -48,19 +48,23 @@ class _Kubelets:
         """Run pods until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
-                pods = [each for each in await self._list("pods") if _is_ours(each)]
-                for tree in pods:
-                    metadata = tree["metadata"]
-                    known = self._pods.get(metadata["uid"])
-                    if "nodeName" not in tree["spec"]:
-                        await self._schedule(tree, pods)
-                    elif known is None:
-                        pod = Pod(tree, self._plane, self._client)
-                        self._pods[metadata["uid"]] = pod
-                        group.create_task(pod.live(), name=metadata["name"])
-                    elif "deletionTimestamp" in metadata:
-                        known.delete(metadata["deletionGracePeriodSeconds"])
+                with suppress(Unavailable):
+                    await self._look(group)
                 await asyncio.sleep(0.2)
+
+    async def _look(self, group: asyncio.TaskGroup) -> None:
+        pods = [each for each in await self._list("pods") if _is_ours(each)]
+        for tree in pods:
+            metadata = tree["metadata"]
+            known = self._pods.get(metadata["uid"])
+            if "nodeName" not in tree["spec"]:
+                await self._schedule(tree, pods)
+            elif known is None:
+                pod = Pod(tree, self._plane, self._client)
+                self._pods[metadata["uid"]] = pod
+                group.create_task(pod.live(), name=metadata["name"])
+            elif "deletionTimestamp" in metadata:
+                known.delete(metadata["deletionGracePeriodSeconds"])
 
     async def _schedule(self, tree: Tree, pods: list[Tree]) -> None:
         """Bind a pod to the node with the fewest pods of its namespace."""

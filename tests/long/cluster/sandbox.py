@@ -23,13 +23,6 @@ from hack.supervisor import Supervisor
 from tests.support.eventually import eventually
 
 PREFIX: Final = Path(sys.prefix).resolve()
-VARIABLES: Final = {
-    "PATH": f"{PREFIX / 'bin'}:/usr/bin:/usr/sbin",
-    "PYTHONPATH": str(ROOT),
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "PYTHONUNBUFFERED": "1",
-}
-"""As in the Dockerfile."""
 _LINK: Final = """
 ip link set lo up
 ip link add eth0 type veth peer name {link} netns {pid}
@@ -48,15 +41,37 @@ class Image(NamedTuple):
 
     entrypoint: Path
     user: int
+    folders: Sequence[Path]
+    """Whatever its containers see besides Python."""
+    modules: str = ""
+    """Where Python looks for modules before its environment."""
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return its environment, as from the Dockerfile and a container runtime."""
+        return {
+            "PATH": f"{self.entrypoint.parent}:/usr/bin:/usr/sbin",
+            "HOME": "/",
+            "PYTHONPATH": self.modules,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONUNBUFFERED": "1",
+        }
 
 
 def image_of(name: str) -> Image | None:
-    """Return the image of this name, with any tag; None for one that is not there."""
-    match name.partition(":")[0]:
-        case "registry.example.com/sharder":
-            return Image(PREFIX / "bin/sharder", 65532)
-        case "registry.k8s.io/kube-controller-manager":
-            return Image(controller_manager(), 65534)
+    """Return the image of this name, with any tag; None for one that is not there.
+
+    An image at localhost is the virtual environment with its path.
+    """
+    registry, slash, rest = name.partition("/")
+    path = slash + rest.partition(":")[0]
+    match registry, path:
+        case "registry.example.com", "/sharder":
+            return Image(PREFIX / "bin/sharder", 65532, (ROOT, PREFIX), str(ROOT))
+        case "registry.k8s.io", "/kube-controller-manager":
+            return Image(controller_manager(), 65534, (controller_manager().parent,))
+        case "localhost", _:
+            return Image(Path(path, "bin/sharder"), 65532, (Path(path),))
         case _:
             return None
 
@@ -122,7 +137,7 @@ class Sandbox:
             name: Distinguishes it from others, and its log.
             command: What runs; its program is of the image.
             root: A new directory: the root of what the process sees.
-            mounts: Whatever else it sees, but for its program, Python and this checkout.
+            mounts: Whatever else it sees, but for Python.
             is_read_only: Whether it can write to `mounts` alone.
             user: Its user; it has no capabilities.
             environment: All its variables.
@@ -131,7 +146,7 @@ class Sandbox:
         (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n{self.address} {self._pod}\n")
         for link in ("bin", "lib", "lib64", "sbin"):
             (root / link).symlink_to(f"usr/{link}")
-        places = (Path("/usr"), Path(sys.base_prefix), ROOT, PREFIX, Path(command[0]).parent)
+        places = (Path("/usr"), Path(sys.base_prefix))
         host = [*(Mount(place, str(place), is_read_only=True) for place in places)]
         host += [Mount(Path(place), place) for place in ("/dev", "/proc")]
         script = [
