@@ -5,7 +5,7 @@
 #   make matrix CELLS="kubernetes-1.33 python-3.13"  some
 #
 # A cell changes one thing of what `make test` runs on; logs are in build/matrix.  helm 3 and 4 are
-# compared by tests/long/test_chart_installed.py.
+# compared by tests/long/test_{chart_installed,upgrade}.py.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 

@@ -21,7 +21,7 @@ COMMANDS = (f"{INTEGRATION}/test_commands.py", f"{INTEGRATION}/test_typed_docs.p
 """Tests that start the program `sharder` again and again."""
 FIRST = ("main_job", "integration", "service", "commands", "kopf", "migration")
 """The longest parts of `make test`, in this order."""
-ALONE = ("chart_installed", "hostile", "nemesis")
+ALONE = ("chart_installed", "hostile", "nemesis", "upgrade")
 """Parts of `make test-long` that run alone, because they measure times under load."""
 
 Parts = Mapping[str, Sequence[str]]

@@ -1,13 +1,12 @@
-"""A release from install to clean-up, from the oldest chart on, and what happens to Deployments.
+"""A release from install to clean-up, and what happens to Deployments.
 
-The shards are the example's, deployed as its README says, under the fence.  The program is today's
-at each step.
+The shards are the example's, deployed as its README says, under the fence.
 """
 
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ import yaml
 
 from hack import binaries, objects
 from hack.ownership import Observer
-from hack.playground import EXAMPLE, NAMESPACE, ROOT, SHARDS, SYSTEM
+from hack.playground import EXAMPLE, NAMESPACE, SHARDS, SYSTEM
 from sharder.core.names import CREATED_WEBHOOK_NAME
 from tests.long.cluster.nodes import NODES, Cluster
 from tests.long.nemesis.users import Users
@@ -33,30 +32,22 @@ CREATES: Final = 10
 KEPT: Final = {**RING, "name": "kept"}
 """A ring without objects."""
 IMAGE: Final = {"repository": "registry.example.com/sharder"}
-ACCOUNTS: Final = [{"namespace": SHARDS, "name": SHARDS}]
+FENCED: Final = {**RING, "serviceAccounts": [{"namespace": SHARDS, "name": SHARDS}]}
 FILES: Final = {
     "old.yaml": {
         "image": IMAGE,
         "shardedResources": [{"group": "", "resources": ["secrets", "configmaps"]}],
     },
-    "values.yaml": {"image": IMAGE, "rings": [{**RING, "serviceAccounts": ACCOUNTS}, KEPT]},
+    "values.yaml": {"image": IMAGE, "rings": [FENCED, KEPT]},
     "kept.yaml": objects.ring(
         "kept",
         {"resources": RING["resources"], "namespaceSelector": {"matchLabels": {"kept": "yes"}}},
     ),
 }
-OLDEST: Final = ROOT / "tests/fixtures/sharder-0.1.0.tgz"
-"""The chart as it was when the first version of the service was complete."""
 RELEASE: Final = f"sharder charts/sharder -n {SYSTEM}"
+INSTALLED: Final = f"HELM install {RELEASE} --create-namespace --values values.yaml"
 SHARDER: Final = f"deployment/sharder -n {SYSTEM}"
 CONTROLLER: Final = f"deployment/{SHARDS} -n {SHARDS}"
-STEPS: Final = {
-    "installed": f"HELM install sharder {OLDEST} -n {SYSTEM} --create-namespace --values old.yaml"
-    " && kubectl wait --for=condition=Established crd --all && kubectl apply -f kept.yaml",
-    "upgraded": f"HELM upgrade {RELEASE} --values values.yaml",
-    "rolled back": f"HELM rollback sharder 1 -n {SYSTEM}",
-    "upgraded again": f"HELM upgrade {RELEASE} --values values.yaml",
-}
 SHOW: Final = (
     "kubectl get ring kept -o 'jsonpath={.metadata.uid} {.metadata.generation}'"
     f" && kubectl get secret sharder-certificates -n {SYSTEM} -o 'jsonpath={{.data}}'"
@@ -64,7 +55,6 @@ SHOW: Final = (
     " -o 'jsonpath={.webhooks[0].clientConfig.caBundle}'"
 )
 """What users lose if helm does not leave it alone."""
-FIELDS: Final = "{.spec.versions[0].schema.openAPIV3Schema.properties.spec.properties}"
 OLD: Final = f"! HELM upgrade {RELEASE} --values old.yaml 2>&1"
 """Fails; so does the next by helm 3."""
 CREATING: Final = f"! HELM upgrade {RELEASE} --values values.yaml --set rings[1].create=true 2>&1"
@@ -100,10 +90,8 @@ class Story:
     """The program."""
     observer: Observer
     users: Users
-    shown: dict[str, str] = field(default_factory=dict)
+    shown: list[str] = field(default_factory=list)
     """What users could lose, after each step."""
-    fields: dict[str, str] = field(default_factory=dict)
-    """Those of the spec of a ring, after each step."""
     refusals: list[str] = field(default_factory=list)
     """What helm said to upgrades."""
     covered: list[set[str]] = field(default_factory=list)
@@ -115,15 +103,15 @@ class Story:
     served_on: dict[str, float] = field(default_factory=dict)
     """Seconds for which they took new connections afterwards."""
 
-    async def release(self) -> None:
-        """Install the oldest chart, and upgrade it, there and back, as docs/upgrade.md says."""
-        for name, content in FILES.items():
+    async def release(self, command: str, files: Mapping[str, object]) -> None:
+        """Install a release with files of values, and a ring."""
+        for name, content in files.items():
             (self.cluster.folder / name).write_text(yaml.safe_dump(content))
-        for name, command in STEPS.items():
-            await self.type(command, ROLLED.format(SHARDER))
-            self.shown[name] = await eventually(lambda: self.type(SHOW), within=60)
-            crd = "crd controllerrings.sharding.timebertt.dev"
-            self.fields[name] = await self.type(f"kubectl get {crd} -o 'jsonpath={FIELDS}'")
+        await self.type(command, ROLLED.format(SHARDER), "kubectl apply -f kept.yaml")
+        await self.show()
+
+    async def refuse(self) -> None:
+        """Note what helm says to upgrades that it refuses."""
         self.refusals.append(await self.type(OLD))
         if self.helm == binaries.helm3():
             self.refusals.append(await self.type(CREATING))
@@ -144,6 +132,10 @@ class Story:
             self.covered.append({before, await self.condition()})
         for command in CHANGES:
             await self.under_load(command)
+
+    async def show(self) -> None:
+        """Note what users could lose."""
+        self.shown.append(await eventually(lambda: self.type(SHOW), within=60))
 
     async def watch(self) -> None:
         """Note for how long pods of the sharder serve on, until cancelled."""
@@ -200,7 +192,7 @@ class Story:
                 f"HELM uninstall sharder -n {SYSTEM} --wait",
                 f"kubectl wait --for=delete pod --all -n {SYSTEM} --timeout=180s",
             )
-        self.shown["uninstalled"] = await self.type(SHOW)
+        await self.show()
         path = f"/api/v1/namespaces/{NAMESPACE}/secrets"
         for number in range(CREATES):
             began, body = time.monotonic(), {"metadata": {"name": f"late-{number}"}}

@@ -18,7 +18,7 @@ from tests.history.judging import Verdict, judge
 from tests.history.recording import recording
 from tests.history.works import works_in
 from tests.long.cluster.nodes import APISERVER_FLAGS, nodes
-from tests.long.installed_chart import OBJECTS, STEPS, Story
+from tests.long.installed_chart import FILES, INSTALLED, OBJECTS, Story
 from tests.long.nemesis.users import Users
 
 LONGEST_SECONDS: Final = 2 * 15 + 4.0
@@ -78,7 +78,8 @@ async def play(plane: ControlPlane, helm: Path, log: WriteLog) -> Outcome:
         users = Users(cluster.client, NAMESPACE, Random(1))
         story = Story(cluster, helm, observer, users)
         before = await story.there()
-        await story.release()
+        await story.release(INSTALLED, FILES)
+        await story.refuse()
         await story.install()
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(story.watch())
@@ -102,21 +103,15 @@ async def play(plane: ControlPlane, helm: Path, log: WriteLog) -> Outcome:
     )
 
 
-def test_rings_certificates_and_trust_survive_each_step(outcome: Outcome) -> None:
-    assert outcome.story.shown.keys() == {*STEPS, "uninstalled"}
-    assert len({*outcome.story.shown.values()}) == 1
+def test_rings_certificates_and_trust_outlive_the_release(outcome: Outcome) -> None:
+    installed, uninstalled = outcome.story.shown
+    assert uninstalled == installed
 
 
 def test_values_that_helm_would_ignore_are_refused_by_name(outcome: Outcome) -> None:
     names = ("shardedResources", "rings: kept has create, which needs helm 4")
     for name, said in zip(names, outcome.story.refusals, strict=False):
         assert name in said
-
-
-def test_the_crd_goes_with_the_chart(outcome: Outcome) -> None:
-    assert ["placement" in known for known in outcome.story.fields.values()] == [
-        False, True, False, True,
-    ]  # fmt: skip
 
 
 def test_after_uninstalling_creates_take_no_longer(outcome: Outcome) -> None:
