@@ -17,7 +17,7 @@ SOURCES = [path for folder in ("sharder", "webhook") for path in (ROOT / folder)
 def calls() -> Iterator[ast.Call]:
     """Yield every call in the code that may warn."""
     texts = (source.read_text() for source in SOURCES)
-    for node in (node for text in texts if ".warn(" in text for node in ast.walk(ast.parse(text))):
+    for node in (node for text in texts if ".tell(" in text for node in ast.walk(ast.parse(text))):
         if isinstance(node, ast.Call):
             yield node
 
@@ -39,7 +39,7 @@ def test_every_event_is_explained_and_no_other() -> None:
     warned = {
         reason.value
         for call in calls()
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "warn"
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "tell"
         for reason in call.args[1:2]
         if isinstance(reason, ast.Constant)
     }
