@@ -3,10 +3,11 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from sharder.core.api.lease import to_the_second
-from sharder.core.api.ring import Condition, RingStatus
-from sharder.core.fence import Fence, NoFence, Proof, UnknownFence, digest_of, proof_of
+from sharder.core.api.ring import Condition, RingSpec, RingStatus
+from sharder.core.fence import Fence, NoFence, Proof, UnknownFence, digest_of, fence_of, proof_of
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.names import ShardName
 from sharder.core.status.status import FORGOTTEN_AFTER, fenced
@@ -124,3 +125,9 @@ def test_the_answer_of_the_policy_is_a_proof(users: tuple[str, ...]) -> None:
 )
 def test_another_refusal_proves_nothing(said: str) -> None:
     assert proof_of(refusal(said), DEMO) == UnknownFence(refusal(said))
+
+
+def test_a_ring_without_a_resource_that_can_be_sharded_has_a_fence_around_its_leases() -> None:
+    policy, _ = fence_of(replace(ring(), spec=RingSpec(resources=())), ())
+
+    assert "leases" in str(policy)
