@@ -9,7 +9,7 @@ from sharder.core.api.lease import Lease, to_the_second
 from sharder.core.api.ring import Condition, ControllerRing, RingStatus
 from sharder.core.diagnosis.check import about_ring
 from sharder.core.diagnosis.finding import Finding, Level
-from sharder.core.diagnosis.ring import DRAINING, WAITING, RingFacts, findings_of
+from sharder.core.diagnosis.ring import DRAINING, WAITING, RingFacts, findings_of, unreadable
 from sharder.core.diagnosis.shards import ShardFacts
 from sharder.core.names import PROBLEM_ANNOTATION
 from sharder.core.preview.observe import members_of
@@ -172,3 +172,10 @@ def test_a_ring_without_objects_says_when_they_come() -> None:
     found = findings_of(RingFacts(ring=ring(), members=available(A), objects=0), NOW)
 
     assert [each.message for each in found] == ["no objects counted yet"]
+
+
+def test_a_ring_of_a_later_release_is_named_with_what_to_do() -> None:
+    found = unreadable(ring().name, "unknown strategy")
+
+    assert (found.level, found.why) == (Level.FAIL, "unknown strategy")
+    assert "upgrade the sharder" in (found.advice or "")

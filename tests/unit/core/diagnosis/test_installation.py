@@ -47,6 +47,12 @@ def test_no_replica_leads(changed: object, age: int) -> None:
     assert (found.level, found.advice is None) == (Level.FAIL, False)
 
 
+def test_a_replica_leads_that_renewed_its_lease() -> None:
+    found = leader(lease("sharder"), LEASE, NOW + timedelta(seconds=14))
+
+    assert (found.level, found.message[:14]) == (Level.OK, "sharder leads,")
+
+
 def held(*ends: timedelta, foreign: bool = False) -> CertificatesReport:
     rows = [
         {

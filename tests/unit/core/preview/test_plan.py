@@ -161,7 +161,9 @@ def test_the_drain_of_a_controlled_object_that_is_where_it_belongs_is_withdrawn(
 
 
 def test_a_child_follows_its_controller() -> None:
-    assert child(A, of=named(SECRETS, B, NOW)).why == "it follows its controller to shard-b"
+    plan = child(A, of=named(SECRETS, B, NOW))
+
+    assert (plan.action, plan.why) == (Action.RELABEL, "it follows its controller to shard-b")
 
 
 # Chains of pins
