@@ -139,7 +139,7 @@ def test_no_object_moves(outcome: Outcome) -> None:
 
 
 def test_no_request_is_refused(outcome: Outcome) -> None:
-    assert outcome.story.users.done["POST"] > 2 * OBJECTS
+    assert outcome.story.users.done["POST"] > OBJECTS, "some while the release changed"
     assert (outcome.story.users.failed, outcome.verdict.fenced) == ([], 0)
 
 
