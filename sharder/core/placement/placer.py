@@ -106,7 +106,7 @@ class Placer:
             return why
         fitting = [s for s in self.layout.open if self._objection(s, demand) is None]
         candidates = ceilings.with_room(fitting, demand)
-        return self.strategy.objection(shard, demand, candidates, counts)
+        return self.strategy.declines(demand, candidates, counts)(shard)
 
     def goal_of(self, demand: Demand) -> ShardName | None:
         """Return the shard to which the object is pinned, None if the pin does not count.
@@ -250,8 +250,9 @@ class Placer:
             if choice.shard is not None:
                 return choice
             # They need not have the zones of a group alone.
+            objection = self.strategy.declines(demand, candidates, counts)
             for shard in sorted(new, key=lambda each: counts.on(each.name)):
-                if self.strategy.objection(shard, demand, candidates, counts) is None:
+                if objection(shard) is None:
                     return Choice(shard.name)
         return self.strategy.choose(demand, candidates, counts)
 

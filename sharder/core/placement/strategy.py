@@ -23,6 +23,14 @@ from sharder.core.placement.ranking import Ranking
 CustomFunction: TypeAlias = Callable[[Demand, Sequence[Shard], Counts], ShardName | None]
 """An installed entry point: (object, candidates, counts) → one of the candidates, or None."""
 
+Objection: TypeAlias = Callable[[Shard], str | None]
+"""Returns why a shard must not get an object, None if it can."""
+
+
+def no_objection(_shard: Shard) -> str | None:
+    """Object to no shard."""
+    return None
+
 
 class Size(NamedTuple):
     """All properties of a shard that its ceiling depends on."""
@@ -192,12 +200,10 @@ class Strategy(ABC):
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
         """Return one of `candidates`, or why none; they are ordered by name and not empty."""
 
-    def objection(
-        self, shard: Shard, demand: Demand, candidates: Sequence[Shard], counts: Counts
-    ) -> str | None:
-        """Return why a shard, one of `candidates`, must not get the object, None if it can."""
-        del shard, demand, candidates, counts
-        return None
+    def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
+        """Return a function that says why one of `candidates` must not get the object."""
+        del demand, candidates, counts
+        return no_objection
 
     @abstractmethod
     def remarks(

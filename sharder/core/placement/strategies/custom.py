@@ -14,7 +14,7 @@ from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.strategy import Choice, Layout, Strategy
+from sharder.core.placement.strategy import Choice, Layout, Objection, Strategy
 
 MAX_SHOWN: Final = 80
 """Maximum characters of a result or exception in a reason, which appears in logs and Events."""
@@ -64,12 +64,14 @@ class Custom(Strategy):
         return self._rejected(f"returned {_shown(answer)}, which is not one of the candidates")
 
     @override
-    def objection(
-        self, shard: Shard, demand: Demand, candidates: Sequence[Shard], counts: Counts
-    ) -> str | None:
-        """Object to a shard that the function does not choose if it is the only candidate."""
-        choice = self.choose(demand, [shard], counts)
-        return choice.reason if choice.shard is None else None
+    def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
+        """Decline a shard that the function does not choose if it is the only candidate."""
+
+        def objection(shard: Shard) -> str | None:
+            choice = self.choose(demand, [shard], counts)
+            return choice.reason if choice.shard is None else None
+
+        return objection
 
     @override
     def remarks(

@@ -27,7 +27,7 @@ from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.ranking import place_at, weights
-from sharder.core.placement.strategy import Choice, Layout, Strategy, group_members_of
+from sharder.core.placement.strategy import Choice, Layout, Objection, Strategy, group_members_of
 
 FEWEST: Final = 4
 """The minimum number of shards that the filters for load and room keep, as upstream."""
@@ -82,12 +82,11 @@ class LeastLoaded(Strategy):
         return xxh3_64_intdigest(demand.key.encode(), seed=_SEED) * total >> 64
 
     @override
-    def objection(
-        self, shard: Shard, demand: Demand, candidates: Sequence[Shard], counts: Counts
-    ) -> str | None:
-        """Object to a shard that a hard filter drops."""
+    def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
+        """Decline the shards that a hard filter drops."""
         cuts = islice(Chain(self, demand, counts).cuts(candidates), HARD)
-        return next((cut.objection for cut in cuts if shard not in cut.kept), None)
+        judged = [(cut.objection, {shard.name for shard in cut.kept}) for cut in cuts]
+        return lambda shard: next((why for why, kept in judged if shard.name not in kept), None)
 
     @override
     def remarks(
@@ -98,7 +97,8 @@ class LeastLoaded(Strategy):
         kept, fates = tuple(candidates), dict[ShardName, str]()
         for cut in chain.cuts(candidates):
             dropped = f"dropped by {cut.name}: {cut.objection}"
-            fates |= {shard.name: dropped for shard in kept if shard not in cut.kept}
+            names = {shard.name for shard in cut.kept}
+            fates |= {shard.name: dropped for shard in kept if shard.name not in names}
             kept = cut.kept
         row = weights(len(kept))
         for shard, weight in zip(kept, row, strict=True):
