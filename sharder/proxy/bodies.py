@@ -57,7 +57,7 @@ def owner_in(body: bytes, content_type: str) -> OwnerReference | None:
     kind = _kind(content_type)
     try:
         if kind == PROTOBUF:
-            owners = [_owner(raw) for raw in _parsed(_joined(_object_in(body), 1))[13]]
+            owners = [_owner(raw) for raw in _parsed(_joined(_parsed(_object_in(body)), 1))[13]]
         elif kind in {"", *_AS_JSON}:
             owners = (_DECODER.decode(body).metadata or _Owned()).owner_references or []
         else:
@@ -130,8 +130,8 @@ def lease_in(body: bytes, content_type: str) -> Lease:
     try:
         if _kind(content_type) != PROTOBUF:
             return msgspec.json.decode(body, type=Lease)
-        raw = _object_in(body)
-        meta, spec = _parsed(_joined(raw, 1)), _parsed(_joined(raw, 2))
+        fields = _parsed(_object_in(body))
+        meta, spec = _parsed(_joined(fields, 1)), _parsed(_joined(fields, 2))
         return Lease(
             metadata=ObjectMeta(name=_text(meta, 1)),
             spec=LeaseSpec(
@@ -170,9 +170,9 @@ def _last(fields: _Fields, number: int) -> bytes:
     return fields[number][-1] if fields[number] else b""
 
 
-def _joined(message: bytes, number: int) -> bytes:
+def _joined(fields: _Fields, number: int) -> bytes:
     """Return the message in a field; it can come in parts."""
-    return b"".join(_parsed(message)[number])
+    return b"".join(fields[number])
 
 
 def _parsed(message: bytes) -> _Fields:

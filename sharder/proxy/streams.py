@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import product
 from math import inf
 from sys import intern
 from typing import Final, NamedTuple
@@ -169,8 +168,8 @@ class Streams:
 
     def selectors(self, resource: GroupResource) -> Collection[Selectors]:
         """Return the selectors with which the controller watches a resource, or is about to."""
-        sights = [each.sight for each in self._open] + self._expected()
-        return {sight.selectors for sight in sights if sight.resource == resource}
+        watched = (each.sight for each in self._open if each.sight.resource == resource)
+        return {sight.selectors for sight in (*watched, *self._expected(resource))}
 
     async def until_shown(
         self, resource: GroupResource, selectors: Selectors, namespace: str, version: int
@@ -181,7 +180,7 @@ class Streams:
             each.version is None or each.version < version
             for each in self._open
             if each.sight.has(*wanted)
-        ) or any(sight.has(*wanted) for sight in self._expected()):
+        ) or any(sight.has(*wanted) for sight in self._expected(resource)):
             with suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_SECONDS):
                     await self._changed.wait()
@@ -192,14 +191,15 @@ class Streams:
         if len(self._left) > MAX_EXPECTED:
             del self._left[next(iter(self._left))]
 
-    def _expected(self) -> list[Sight]:
+    def _expected(self, resource: GroupResource) -> list[Sight]:
         """Return what the controller is about to watch: it has, and nothing else shows it now."""
         since = self._clock.monotonic() - RETURN_SECONDS
-        shown = {(each.sight.resource, each.sight.namespace) for each in self._open}
+        shown = {each.sight.namespace for each in self._open if each.sight.resource == resource}
         return [
             sight
             for sight, at in self._left.items()
-            if at >= since or shown.isdisjoint(product([sight.resource], {"", sight.namespace}))
+            if sight.resource == resource
+            and (at >= since or shown.isdisjoint({"", sight.namespace}))
         ]
 
     def _note(self) -> None:

@@ -206,8 +206,9 @@ class Resync:
         read = await pass_over(context, main, list_scope, skips=skips, drains_excess=is_whole)
         for part, error in context.unread.items():
             self._unread.failed(part, error)
+        parts = parts_of(snapshot)
         for each in read:
-            if each.part in parts_of(snapshot):
+            if each.part in parts:
                 self._uncontrolled[each.part] = each.uncontrolled
             if self._unread.read(each.part):
                 self._count.moved(each.part.ring)

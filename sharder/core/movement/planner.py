@@ -66,7 +66,7 @@ class Owners:
             shard = shard or (expected if follows else snapshot.placer.highest(key))
         elif is_free(snapshot, obj):
             shard = None
-        self.forget(obj)
+        self._shards.pop(key, None)
         if shard != expected:
             self._shards[key] = shard
 

@@ -100,9 +100,11 @@ class Placer:
 
     def objection(self, demand: Demand, shard: Shard, counts: Counts) -> str | None:
         """Return why an available shard cannot get the object, None if it can."""
+        if not self.sticks:
+            return self._objection(shard, demand)
         ceilings = self.ceilings(counts, demand)
         why = self._why_not(shard, demand, ceilings)
-        if why is not None or not self.sticks:
+        if why is not None:
             return why
         fitting = [s for s in self.layout.open if self._objection(s, demand) is None]
         candidates = ceilings.with_room(fitting, demand)
