@@ -105,7 +105,7 @@ class Shards:
                 ),
                 draining=count,
                 draining_since=since,
-                silent_since=self._silent_since(name) if facts.silent_since else None,
+                silent_since=self._silent_since(name) if facts.phase is ShardPhase.LATE else None,
             )
 
     def _silent_since(self, name: ShardName) -> datetime | None:
