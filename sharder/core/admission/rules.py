@@ -161,11 +161,11 @@ def _place_child(
     obj, writer = review.obj, review.writer
     if obj.metadata.controller is None:
         return Decision(outcome="no_controller", operations=owned(obj.metadata, snapshot, None))
-    near, creator = (asked, ShardName(writer.pod_name)), _creator(review, snapshot)
-    members = snapshot.members
+    members, creator = snapshot.members, _creator(review, snapshot)
+    at_work = creator if creator is not None and members.works(creator) else None
+    near = (asked, ShardName(writer.pod_name))
     fit = (each for each in near if each and can_be_shard(writer, each, snapshot))
-    works = (e for e in fit if e in members.available or (e == creator and members.works(e)))
-    shard = next(works, None)
+    shard = next((each for each in fit if each in members.available or each == at_work), None)
     if shard is None:
         shard = expected_of(snapshot, obj)
         if shard not in members.available:
