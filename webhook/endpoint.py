@@ -62,7 +62,7 @@ class AdmissionEndpoint:
         self._rings = rings
         self._sharders = sharders
         self._is_stale = is_stale
-        self._counts = metrics.counts
+        self._assignments = metrics.counts["assignments_total"]
         self._handover = metrics.times["handover_seconds"]
         self._answers = metrics.counts["admission_answers_total"]
         self._seconds = metrics.times["admission_duration_seconds"]
@@ -135,7 +135,7 @@ class AdmissionEndpoint:
         if trusted and tally is not None and place is not None and snapshot.selects(judged.obj):
             tally.assume(place, brief=True)
         if decision.assigned is not None:
-            self._counts["assignments_total"].add(snapshot.name, *judged.resource)
+            self._assignments.add(snapshot.name, *judged.resource)
             if old is not None and snapshot.is_draining(old):
                 self._handover.observe(0.0, snapshot.name, "drained")
 

@@ -61,10 +61,10 @@ _REASONS: Final = {410: "Expired", 422: "Invalid", 500: "InternalError", 504: "T
 
 def failure(code: int, message: str, reason: str | None = None) -> dict[str, Json]:
     """Return a metav1.Status; its reason is that of the code unless it is given, empty: none."""
-    usual = _REASONS.get(code) or HTTPStatus(code).phrase.replace(" ", "")
-    given = usual if reason is None else reason
+    if reason is None:
+        reason = _REASONS.get(code) or HTTPStatus(code).phrase.replace(" ", "")
     head: dict[str, Json] = {"kind": "Status", "apiVersion": "v1", "metadata": {}}
-    why = {"reason": given} if given else {}
+    why = {"reason": reason} if reason else {}
     return head | {"status": "Failure", "message": message, **why, "code": code}
 
 

@@ -4,6 +4,7 @@ Counters and histograms are updated at every admission, and the library's take t
 Gauges exist only while they are shown, and are replaced ring by ring.
 """
 
+from abc import abstractmethod
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,9 +38,9 @@ class _Family(Collector):
     def __init__(self, name: str, about: str, labels: Sequence[str]) -> None:
         self._name, self._about, self.labels = name, about, labels
 
+    @abstractmethod
     def remove(self, ring: RingName) -> None:
         """Remove the series of a ring; no error if there are none."""
-        raise NotImplementedError
 
 
 class Counts(_Family):

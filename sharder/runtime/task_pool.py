@@ -3,15 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import TypeVar
-
-E = TypeVar("E", bound=BaseException)
-
-
-def first_of(group: BaseExceptionGroup[E]) -> E:
-    """Return the first error in a group, which can contain groups."""
-    first = group.exceptions[0]
-    return first_of(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 @asynccontextmanager
@@ -21,7 +12,10 @@ async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
         async with asyncio.TaskGroup() as group:
             yield group
     except ExceptionGroup as failures:
-        raise first_of(failures) from failures
+        first: Exception = failures
+        while isinstance(first, ExceptionGroup):
+            first = first.exceptions[0]
+        raise first from failures
 
 
 async def race(*calls: Coroutine[object, None, object]) -> tuple[bool, ...]:

@@ -15,7 +15,7 @@ from typing import Final
 from sharder.core.errors import Conflict, LeaseLost
 from sharder.core.movement.patches import acknowledge
 from sharder.core.names import ObjectRef
-from sharder.metrics.collectors import Reading
+from sharder.metrics.collectors import Labels, Reading
 from sharder.ports import Changed, Listed, Removed
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.workqueue import WorkQueue
@@ -95,7 +95,7 @@ class Controller:
         """
         ring, resource = self._context.identity.ring, self._context.main.resource.id
         workers, name = self._context.shard.settings.workers, str(resource)
-        gauges: dict[tuple[str, ...], Reading] = {
+        gauges: dict[Labels, Reading] = {
             ("controller_sharding_owned_objects", ring, *resource): lambda: len(self._owned),
             ("controller_runtime_active_workers", name): lambda: len(self._running),
             ("controller_runtime_max_concurrent_reconciles", name): workers,

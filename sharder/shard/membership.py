@@ -86,14 +86,15 @@ class Membership:
             NotFound: the API server does not serve one of the resources.
         """
         context, holder = self.context, lease_holder(self.context)
-        address, work = address_of(context.settings.http_address), list[Workload]()
+        address = address_of(context.settings.http_address)
+        work: Workload | None = None
 
         def not_ready() -> str:
-            if not work:
+            if work is None:
                 return "resources and rights are not checked yet"
             if not holder.valid():
                 return f"the Lease is not held{holder.reported and f': {holder.reported}'}"
-            return work[0].not_ready(context.settings.lease.lease_duration)
+            return work.not_ready(context.settings.lease.lease_duration)
 
         async with (
             alone_on(context.lease, context.settings.kubeconfig),
@@ -101,8 +102,8 @@ class Membership:
         ):
             # The checks come before the Lease, so that a shard that cannot work gets no objects.
             if await self._discover() and await self._until_suitable(holder):
-                work.append(begin(holder))
-                await Life(context=context, holder=holder, work=work[0], stop=self.stop).live()
+                work = begin(holder)
+                await Life(context=context, holder=holder, work=work, stop=self.stop).live()
 
     async def _discover(self) -> bool:
         """Look up the resources as they are served; return False if `stop` is set first.

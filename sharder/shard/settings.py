@@ -98,7 +98,7 @@ class Settings:
 
     def lease_labels(self, ring: RingName) -> dict[str, str]:
         """Return the labels of the shard's Lease."""
-        return ({RING_LABEL: str(ring)} if ring else {}) | self._on_lease(_LABELS)
+        return {RING_LABEL: str(ring), **self._on_lease(_LABELS)}
 
     def lease_annotations(self) -> dict[str, str]:
         """Return the annotations of the shard's Lease."""
@@ -113,7 +113,7 @@ class Settings:
         Raises:
             ConfigError: the settings are invalid; the message names all problems.
         """
-        labels = {"ring": ring, "shard name": self.name, **self.lease_labels(RingName(""))}
+        labels = {"ring": ring, "shard name": self.name, **self._on_lease(_LABELS)}
         problems = [
             f"{what} {value!r} is not a valid label value (at most 63 characters of "
             "A-Z a-z 0-9 - _ .)"

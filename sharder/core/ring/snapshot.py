@@ -136,9 +136,7 @@ class RingSnapshot:
     def key_of(self, obj: PartialObject, role: Role) -> str | None:
         """Return the key by which the object is hashed; None: controlled, without a controller."""
         if role is Role.CONTROLLED:
-            owner = obj.metadata.controller
-            kind = None if owner is None else self.kinds.get((owner.group, owner.kind))
-            key = self.controller_key(obj)
+            kind, key = self._controller_kind(obj), self.controller_key(obj)
         else:
             kind, key = self.kinds.get((obj.group, obj.kind)), main_key(obj)
         return None if key is None else _hashed(key, kind)
@@ -151,7 +149,7 @@ class RingSnapshot:
         owner = obj.metadata.controller
         if owner is None:
             return None
-        kind = self.kinds.get((owner.group, owner.kind))
+        kind = self._controller_kind(obj)
         namespaced = kind is None or kind.namespaced
         return owner_key(owner, obj.metadata.namespace if namespaced else "")
 
@@ -163,8 +161,7 @@ class RingSnapshot:
 
     def controller_resource(self, child: PartialObject) -> GroupResource | None:
         """Return the main resource of the controller of `child`, None if it is of no known one."""
-        owner = child.metadata.controller
-        kind = None if owner is None else self.kinds.get((owner.group, owner.kind))
+        kind = self._controller_kind(child)
         return None if kind is None else kind.resource
 
     def owner_of(self, obj: PartialObject) -> ShardName | None:
@@ -224,6 +221,10 @@ class RingSnapshot:
         return selector.matches(obj.metadata.labels or {}) or (
             is_ending and self.owner_of(obj) is not None
         )
+
+    def _controller_kind(self, obj: PartialObject) -> MainKind | None:
+        owner = obj.metadata.controller
+        return None if owner is None else self.kinds.get((owner.group, owner.kind))
 
 
 def version_of(obj: PartialObject) -> int:
