@@ -22,6 +22,7 @@ from sharder.kube.client import JSON, MERGE_PATCH
 from sharder.runtime.task_pool import race
 from sharder.sdk.testing.requests import Client as User
 from tests.stage.actors import Actor
+from tests.stage.protocol_shard import ListAnswer, WatchLine
 
 if TYPE_CHECKING:
     from tests.stage.stage import Stage
@@ -39,16 +40,6 @@ SITE_LABEL: Final = "example.com/site"
 ORPHANED: Final = "example.com/orphaned"
 
 Cache: TypeAlias = dict[ObjectRef, ObjectMeta]
-
-
-class _List(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta
-    items: list[PartialObject]
-
-
-class _Event(msgspec.Struct, frozen=True):
-    type: str
-    object: PartialObject
 
 
 class Failed(Exception):
@@ -164,7 +155,7 @@ class ForeignController(Actor):
         """Keep a cache up to date for ever."""
         while True:
             with suppress(Failed, OSError):
-                listed = msgspec.json.decode(await self._ask("GET", path), type=_List)
+                listed = msgspec.json.decode(await self._ask("GET", path), type=ListAnswer)
                 now = {each.metadata.ref: each.metadata for each in listed.items}
                 for ref in [ref for ref in cache if ref not in now]:
                     self._gone(cache, cache[ref])
@@ -186,7 +177,7 @@ class ForeignController(Actor):
                 async for chunk in answer.chunks:
                     *lines, rest = (rest + chunk).split(b"\n")
                     for line in lines:
-                        event = msgspec.json.decode(line, type=_Event)
+                        event = msgspec.json.decode(line, type=WatchLine)
                         if event.type == "ERROR":
                             raise Failed(410)
                         version = event.object.metadata.resource_version

@@ -26,12 +26,16 @@ _PAGES: Final = "/api/v1/namespaces/{}/configmaps"
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 
 
-class _List(msgspec.Struct, frozen=True):
+class ListAnswer(msgspec.Struct, frozen=True):
+    """A list, as far as a client of the protocol reads it."""
+
     metadata: ObjectMeta
     items: list[PartialObject]
 
 
-class _Event(msgspec.Struct, frozen=True):
+class WatchLine(msgspec.Struct, frozen=True):
+    """A line of a watch, likewise."""
+
     type: str
     object: PartialObject
 
@@ -145,7 +149,7 @@ class ProtocolShard(Actor):
     async def _objects(self) -> AsyncIterator[PartialObject]:
         query = {"labelSelector": f"{owner_label(RING)}={self.name}"}
         answer = await self.client.request("GET", _SITES, query=query)
-        listed = msgspec.json.decode(answer, type=_List)
+        listed = msgspec.json.decode(answer, type=ListAnswer)
         self._known = {}
         for obj in listed.items:
             yield obj
@@ -154,7 +158,7 @@ class ProtocolShard(Actor):
             watch = query | {"watch": "true", "resourceVersion": version}
             async with self.client.lines(Call(method="GET", path=_SITES, query=watch)) as lines:
                 async for line in lines:
-                    event = msgspec.json.decode(line, type=_Event)
+                    event = msgspec.json.decode(line, type=WatchLine)
                     version = event.object.metadata.resource_version
                     if event.type == "DELETED":
                         self._forget(event.object.metadata.ref)
@@ -195,7 +199,7 @@ class ProtocolShard(Actor):
         """Create the object's page, if the API server has none for it."""
         namespace = obj.metadata.namespace
         answer = await self.client.request("GET", _PAGES.format(namespace))
-        pages = msgspec.json.decode(answer, type=_List).items
+        pages = msgspec.json.decode(answer, type=ListAnswer).items
         await asyncio.sleep(self.rng.uniform(0, 0.5))
         if any(
             p.metadata.controller and p.metadata.controller.uid == obj.metadata.uid for p in pages
