@@ -5,14 +5,13 @@ from operator import itemgetter
 from typing import TypeAlias
 
 import msgspec
-import yaml
 
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.api.ring import ControllerRing, RingResource, RingSpec
 from sharder.core.fence import fence_of
 from sharder.core.names import ObjectRef
 from tests.chart.matrix import MATRIX
-from tests.chart.rendering import Helm, Manifest
+from tests.chart.rendering import Helm, Manifest, decode_manifests
 
 Part: TypeAlias = tuple[str, str, str, object]
 
@@ -36,9 +35,8 @@ def rings_of(values: Mapping[str, object]) -> list[Ring]:
     return msgspec.convert(values["rings"], list[Ring])
 
 
-def parts(documents: Iterable[object]) -> list[Part]:
+def parts(found: Iterable[Manifest]) -> list[Part]:
     """Return all but the labels of the policies and their bindings."""
-    found = [msgspec.convert(each, Manifest) for each in documents if each]
     return [
         (each.api_version, each.kind, each.metadata.name, each.spec)
         for each in found
@@ -51,7 +49,7 @@ def by_command(ring: Ring) -> list[Part]:
     accounts = [ObjectRef(each.namespace, each.name) for each in ring.service_accounts]
     spec = RingSpec(resources=ring.resources)
     of = ControllerRing(metadata=ObjectMeta(name=ring.name), spec=spec)
-    return parts(fence_of(of, accounts))
+    return parts(msgspec.convert(each, Manifest) for each in fence_of(of, accounts))
 
 
 def test_the_chart_renders_what_the_command_prints(helm: Helm) -> None:
@@ -59,7 +57,7 @@ def test_the_chart_renders_what_the_command_prints(helm: Helm) -> None:
     fenced = [ring for ring in rings_of(values) if ring.service_accounts]
     assert len(fenced) == 2
 
-    rendered = parts(yaml.safe_load_all(helm.template(values)))
+    rendered = parts(decode_manifests(helm.template(values)))
 
     printed = [part for ring in fenced for part in by_command(ring)]
     by_kind_and_name = itemgetter(1, 2)
@@ -67,4 +65,4 @@ def test_the_chart_renders_what_the_command_prints(helm: Helm) -> None:
 
 
 def test_without_accounts_there_is_no_fence(helm: Helm) -> None:
-    assert parts(yaml.safe_load_all(helm.template(MATRIX["rings"]))) == []
+    assert parts(decode_manifests(helm.template(MATRIX["rings"]))) == []

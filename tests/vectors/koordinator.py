@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.api.ring import MovementSpec, RebalanceSpec
@@ -30,8 +29,8 @@ from sharder.core.rebalance.measures import (
     measure_of,
     rates,
 )
-from sharder.core.rebalance.run import Move, Problem, ShardSide, run
-from tests.support.values_rebalance import balance
+from sharder.core.rebalance.run import Move, ShardSide
+from tests.support.values_rebalance import balance, run
 from tests.vectors.koordinator_file import (
     Defaults,
     Mistake,
@@ -334,9 +333,7 @@ def _moves(
     *,
     budget: int = 100,
 ) -> tuple[Move, ...]:
-    spec = replace(balance(threshold, min_gain), max_moves_per_interval=budget)
-    problem = Problem(spec=spec, shards=list(shards))
-    return tuple(run(problem, objects).moves)
+    return tuple(run(balance(threshold, min_gain), shards, objects, budget=budget).moves)
 
 
 def _selected(
