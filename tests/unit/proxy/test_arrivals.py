@@ -10,18 +10,16 @@ from msgspec.structs import replace
 
 from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
 from sharder.core.errors import Unavailable
-from sharder.core.names import GroupResource, RingName, ShardName, owner_label
+from sharder.core.names import ShardName, owner_label
 from sharder.ports import Store
 from sharder.proxy.arrivals import Arrivals
 from sharder.proxy.here import Here
 from sharder.proxy.streams import MAX_EXPECTED, Event, Selectors, Sight, Streams
 from sharder.runtime.clock import SystemClock
 from sharder.shard.identity import Identity
+from tests.unit.proxy.conftest import JOB, JOBS, PODS, RING
 
-JOBS, PODS = GroupResource("batch", "jobs"), GroupResource("", "pods")
-RING = RingName("jobs")
 OURS = {owner_label(RING): "me"}
-JOB = ObjectMeta(name="one", namespace="demo", uid="u1", resource_version="5", labels=OURS)
 POD = ObjectMeta(
     name="one-x",
     namespace="demo",

@@ -12,19 +12,14 @@ from sharder.core.errors import NotFound
 from sharder.core.names import (
     GroupResource,
     ObjectRef,
-    RingName,
-    ShardName,
     drain_label,
     owner_label,
 )
 from sharder.proxy.gate import Gate, Refused
 from sharder.proxy.here import CACHED_SECONDS, PATIENCE_SECONDS, QUIET_SECONDS, Here, Main
 from sharder.proxy.targets import Target, Verb
-from sharder.shard.identity import Identity
+from tests.unit.proxy.conftest import JOBS, ME, PODS, RING
 
-JOBS, PODS = GroupResource("batch", "jobs"), GroupResource("", "pods")
-RING = RingName("jobs")
-ME = Identity(ring=RING, shard=ShardName("me"))
 ONE, POD = ObjectRef("demo", "one"), ObjectRef("demo", "one-x")
 NOTHING = ObjectMeta()
 BY_ONE = OwnerReference(api_version="batch/v1", kind="Job", name="one", uid="u1", controller=True)

@@ -9,8 +9,8 @@ from sharder.core.errors import InvalidObject
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.proxy.bodies import PROTOBUF, deletion_of, labelled, owner_in
 from sharder.proxy.targets import Target, Verb, as_json, target_of
+from tests.unit.proxy.conftest import JOBS, PODS
 
-JOBS, PODS = GroupResource("batch", "jobs"), GroupResource("", "pods")
 ONE = ObjectRef("demo", "one")
 
 

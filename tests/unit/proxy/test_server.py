@@ -2,166 +2,39 @@
 
 import asyncio
 import json
-import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
-from unittest.mock import AsyncMock, Mock
 
 import aiohttp
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
-from sharder.core.api.meta import ObjectMeta, PartialObject
-from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName, owner_label
-from sharder.kube.access import Access, Authorization, Token
-from sharder.kube.passage import Passage
-from sharder.proxy.here import CACHED_SECONDS, Here
-from sharder.proxy.proxy import Options, view_of
-from sharder.proxy.server import ProxyServer
+from sharder.core.names import GroupResource, ObjectRef, owner_label
+from sharder.proxy.here import CACHED_SECONDS
 from sharder.proxy.streams import INITIAL_END, Selectors, Sight
-from sharder.proxy.view import MAX_SHOWN, View
-from sharder.runtime.clock import SystemClock
-from sharder.shard.identity import Identity
+from sharder.proxy.view import MAX_SHOWN
 from tests.support.eventually import eventually
-
-Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-JOBS, PODS = GroupResource("batch", "jobs"), GroupResource("", "pods")
-RING = RingName("jobs")
-ME = Identity(ring=RING, shard=ShardName("me"))
-JOBS_IN_DEMO, PODS_IN_DEMO = "/apis/batch/v1/namespaces/demo/jobs", "/api/v1/namespaces/demo/pods"
-JOBS_PATH, JOB_PATH = "/apis/batch/v1/jobs", f"{JOBS_IN_DEMO}/one"
-LEASES_PATH = "/apis/coordination.k8s.io/v1/namespaces/demo/leases"
-ONE = ObjectRef("demo", "one")
-JOB = ObjectMeta(
-    name="one",
-    namespace="demo",
-    uid="u1",
-    resource_version="5",
-    labels={owner_label(RING): "me"},
+from tests.unit.proxy.conftest import (
+    JOB,
+    JOB_PATH,
+    JOBS,
+    JOBS_IN_DEMO,
+    JOBS_PATH,
+    LEASES_PATH,
+    ME,
+    PODS,
+    PODS_IN_DEMO,
+    RING,
+    Stage,
+    breaks,
+    event,
+    lines,
+    page,
+    shows,
 )
-BY_ONE = {"apiVersion": "batch/v1", "kind": "Job", "name": "one", "uid": "u1", "controller": True}
 
-
-def event(kind: str, meta: Mapping[str, object]) -> dict[str, object]:
-    return {"type": kind, "object": {"metadata": {"resourceVersion": "9", **meta}}}
-
-
+ONE = ObjectRef("demo", "one")
 BOOKMARK, DELETED = event("BOOKMARK", {}), event("DELETED", {"uid": "u1"})
 END = event("BOOKMARK", {"annotations": {INITIAL_END: "true"}})
-
-
-def lines(*events: object) -> bytes:
-    return b"".join(json.dumps(each).encode() + b"\n" for each in events)
-
-
-def shows(*events: object, listed: object = None, until: asyncio.Event | None = None) -> Handler:
-    """Answer watches with events, open until then, and all other requests with an object."""
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        if "watch" not in request.query:
-            return web.json_response(listed or {})
-        response = web.StreamResponse()
-        await response.prepare(request)
-        await response.write(lines(*events))
-        if until is not None:
-            await until.wait()
-        return response
-
-    return answer
-
-
-def page(*metas: dict[str, object], **more: str) -> dict[str, object]:
-    return {"metadata": more, "items": [{"metadata": meta} for meta in metas]}
-
-
-async def breaks(request: web.Request) -> web.StreamResponse:
-    assert request.transport is not None
-    request.transport.abort()
-    return web.Response()
-
-
-async def no_token() -> Token:
-    return Token("")
-
-
-@dataclass
-class Stage:
-    """A proxy whose shard has the job `one`, before an API server that a test plays."""
-
-    answer: Handler = field(default_factory=shows)
-    asked: list[web.Request] = field(default_factory=list)
-    left: float = 7.0
-    client: aiohttp.ClientSession = field(init=False)
-    view: View = field(init=False)
-
-    async def api_server(self, request: web.Request) -> web.StreamResponse:
-        self.asked.append(request)
-        await request.read()
-        return await self.answer(request)
-
-    async def ask(self, method: str, path: str, body: object = None, kind: str = "json") -> int:
-        """Return the status of an answer, which is read."""
-        headers, data = {"Content-Type": f"application/{kind}"}, json.dumps(body).encode()
-        sent = b"" if body is None else data
-        async with self.client.request(method, path, headers=headers, data=sent) as answer:
-            await answer.read()
-            return answer.status
-
-    async def read(self, path: str) -> bytes:
-        """Return what is shown there."""
-        async with self.client.get(path) as answer:
-            assert answer.status == 200
-            return await answer.read()
-
-    @property
-    def here(self) -> Here:
-        """What is here."""
-        return self.view.gate.here
-
-    @property
-    def methods(self) -> list[str]:
-        """How the API server was asked."""
-        return [request.method for request in self.asked]
-
-    def open(self, passage: Passage) -> ProxyServer:
-        # Nobody controls a child that the controller has not seen.
-        pods = Mock(get=AsyncMock(return_value=PartialObject()))
-        found = {JOBS: Mock(kind="Job", namespaced=True), PODS: Mock(kind="Pod", namespaced=True)}
-        cluster = Mock(objects=Mock(return_value=pods))
-        context = Mock(identity=ME, clock=SystemClock(), cluster=cluster, found=found)
-        self.view = view_of(context, {JOBS: [PODS]}, Options())
-        self.view.open(lambda: self.left)
-        self.here.listed(JOBS, [JOB], "5")
-        self.here.deliver(JOB)
-        return ProxyServer(passage, self.view)
-
-
-def served(handler: Handler) -> TestServer:
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handler)
-    return TestServer(app)
-
-
-@pytest.fixture
-async def stage() -> AsyncIterator[Stage]:
-    stage = Stage()
-    async with served(stage.api_server) as above:
-        access = Access(
-            server=str(above.make_url("")).rstrip("/"),
-            trust=ssl.create_default_context(),
-            authorization=Authorization(no_token),
-        )
-        passage = Passage(access)
-        proxy = served(stage.open(passage).handle)
-        await proxy.start_server()
-        async with aiohttp.ClientSession(str(proxy.make_url("/"))) as stage.client:
-            yield stage
-        await proxy.close()
-        await passage.close()
 
 
 async def test_headers_and_parameters_that_come_twice_arrive_twice(stage: Stage) -> None:
@@ -195,12 +68,6 @@ async def test_what_the_controller_watches_outside_the_ring_is_known(stage: Stag
     assert stage.view.outside == {GroupResource("", "secrets")}
 
 
-async def test_a_lease_can_be_a_child(stage: Stage) -> None:
-    lease = {"metadata": {"name": "a", "ownerReferences": [BY_ONE | {"uid": "x"}]}}
-
-    assert await stage.ask("POST", LEASES_PATH, lease) == 409, "its parent is not here"
-
-
 @pytest.mark.parametrize("path", [JOBS_PATH, JOB_PATH, f"{JOBS_PATH}?watch=1", "/api/v1/pods"])
 async def test_an_error_is_passed_on(path: str, stage: Stage) -> None:
     async def fails(_: web.Request) -> web.StreamResponse:
@@ -221,58 +88,6 @@ async def test_half_an_answer_is_never_completed_by_another(stage: Stage) -> Non
     stage.answer = half
     with pytest.raises(aiohttp.ClientError):
         await stage.read("/api/v1/secrets")
-
-
-async def test_a_create_that_may_have_been_carried_out_is_not_to_be_repeated(
-    stage: Stage,
-) -> None:
-    stage.answer = breaks
-    async with stage.client.post(PODS_IN_DEMO, json={}) as answer:
-        assert (answer.status, "Retry-After" in answer.headers) == (503, False)
-
-
-@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH"])
-async def test_a_write_is_sent_once_though_its_connection_breaks(
-    method: str, stage: Stage
-) -> None:
-    stage.answer = breaks
-    assert await stage.ask(method, JOB_PATH, {}) == 503
-    assert len(stage.asked) == 1, "a second one could be carried out after the Lease has ended"
-
-
-async def test_a_write_without_an_answer_counts_as_long_as_its_bytes_can_arrive(
-    stage: Stage,
-) -> None:
-    async def silent(_: web.Request) -> web.StreamResponse:
-        await asyncio.sleep(1)
-        return web.Response()
-
-    stage.answer, stage.left = silent, 0.2
-    assert await stage.ask("PUT", JOB_PATH, {}) == 503
-    await asyncio.sleep(0.2)
-
-    assert stage.here.in_flight()
-
-
-async def test_a_write_is_in_flight_until_it_is_answered_even_if_nobody_waits(
-    stage: Stage,
-) -> None:
-    goes_on = asyncio.Event()
-
-    async def slow(_: web.Request) -> web.StreamResponse:
-        await goes_on.wait()
-        return web.json_response({})
-
-    stage.answer = slow
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.3):
-            await stage.client.put(JOB_PATH, data=b"{}")
-    await asyncio.sleep(0.1)
-    assert stage.here.in_flight()
-
-    goes_on.set()
-    await asyncio.sleep(0.1)
-    assert not stage.here.in_flight()
 
 
 async def test_a_watch_that_cannot_resume_ends_in_an_event(stage: Stage) -> None:
@@ -442,31 +257,6 @@ async def test_what_is_still_on_its_way_to_the_controller_is_not_cached(stage: S
 
 
 @pytest.mark.parametrize(
-    ("method", "kind"),
-    [("PUT", "json"), ("PATCH", "merge-patch+json"), ("PATCH", "strategic-merge-patch+json")],
-)
-async def test_a_child_that_nobody_controls_is_adopted_by_what_is_here_only(
-    method: str, kind: str, stage: Stage
-) -> None:
-    async def answer(_: web.Request) -> web.StreamResponse:
-        assert stage.here.in_flight()
-        return web.json_response({})
-
-    async def adopt(owners: object) -> int:
-        body = {"metadata": {"ownerReferences": owners, "labels": {"a": None}}}
-        return await stage.ask(method, f"{PODS_IN_DEMO}/x", body, kind)
-
-    await stage.read("/api/v1/pods")
-    await asyncio.sleep(CACHED_SECONDS)
-    stage.answer = answer
-    assert await adopt([BY_ONE]) == 200
-    stage.here.leave("u1", "9")
-    assert await adopt([BY_ONE]) == 409
-    stage.answer = shows()
-    assert await adopt(None) == 200, "it stays free"
-
-
-@pytest.mark.parametrize(
     ("path", "shown"),
     [
         ("/version", False),
@@ -496,92 +286,6 @@ async def test_only_the_newest_lists_are_remembered(stage: Stage) -> None:
 
     resumed = [stage.view.has_shown(sights[number]) for number in (0, 1, MAX_SHOWN)]
     assert resumed == [False, True, True]
-
-
-def deletes(*uids: str, status: int = 200) -> Handler:
-    """List jobs, and answer their deletions."""
-    found = page(*({**BY_NAME, "uid": uid} for uid in uids), **{"continue": "next"})
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        is_deletion = request.method == "DELETE"
-        return web.Response(status=status) if is_deletion else web.json_response(found)
-
-    return answer
-
-
-BY_NAME: dict[str, object] = {"name": "one", "namespace": "demo"}
-
-
-async def test_a_collection_is_deleted_one_by_one(stage: Stage) -> None:
-    inner = deletes("u1")
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        assert stage.here.in_flight() == (request.method == "DELETE")
-        return await inner(request)
-
-    stage.answer = answer
-    query = "labelSelector=a%3Db&limit=5&gracePeriodSeconds=0&dryRun=All"
-    async with stage.client.delete(f"{JOBS_IN_DEMO}?{query}") as said:
-        assert (said.status, await said.json()) == (200, {
-            "kind": "Status", "apiVersion": "v1", "status": "Success",
-            "metadata": {"continue": "next"},
-        })  # fmt: skip
-
-    listing, deletion = stage.asked
-    assert (listing.method, listing.query["limit"]) == ("GET", "5")
-    assert listing.query["labelSelector"] == f"a=b,{ME.selector},!{ME.drain_label}"
-    assert (deletion.path, list(deletion.query)) == (JOB_PATH, ["timeout"])
-    assert json.loads(await deletion.read()) == {
-        "gracePeriodSeconds": 0, "dryRun": ["All"], "preconditions": {"uid": "u1"},
-    }  # fmt: skip
-
-
-async def test_what_is_not_here_stays_when_its_collection_is_deleted(stage: Stage) -> None:
-    stage.here.leave("u1", "9")
-    stage.answer = deletes("u1")
-    assert await stage.ask("DELETE", JOBS_IN_DEMO) == 200
-    stage.left = 0
-    assert await stage.ask("DELETE", JOBS_IN_DEMO) == 409
-
-    assert stage.methods == ["GET", "GET"]
-
-
-async def test_children_that_may_not_be_cached_yet_are_not_left_out_of_a_deletion(
-    stage: Stage,
-) -> None:
-    added = event("ADDED", {**BY_NAME, "ownerReferences": [BY_ONE], "labels": JOB.labels})
-    stage.answer = shows(added, until=asyncio.Event())
-    async with stage.client.get(f"{PODS_IN_DEMO}?watch=1") as watch:
-        await watch.content.readline()
-        stage.answer = deletes("p1")
-        stage.here.leave("u1", "5")
-        stage.here.deliver(replace(JOB, resource_version="6"))
-        early = await stage.ask("DELETE", PODS_IN_DEMO)
-        assert early == 409, "as if one was deleted: the controller tries again"
-        await asyncio.sleep(CACHED_SECONDS)
-        assert await stage.ask("DELETE", PODS_IN_DEMO) == 200
-
-    assert stage.methods == ["GET", "GET", "GET", "DELETE"]
-
-
-@pytest.mark.parametrize(("status", "said"), [(404, 200), (409, 409), (403, 403)])
-async def test_an_error_ends_the_deletion_of_a_collection(
-    status: int, said: int, stage: Stage
-) -> None:
-    stage.answer = deletes("u1", "u1", status=status)
-    assert await stage.ask("DELETE", JOBS_IN_DEMO, {"propagationPolicy": "Orphan"}) == said
-    assert len(stage.asked) == (3 if said == 200 else 2)
-
-
-async def test_a_collection_is_deleted_in_one_namespace_only(stage: Stage) -> None:
-    stage.answer = deletes("u1")
-    assert await stage.ask("DELETE", JOBS_PATH) == 405
-    assert stage.methods == ["GET"]
-
-
-async def test_a_collection_outside_the_ring_is_deleted_at_once(stage: Stage) -> None:
-    assert await stage.ask("DELETE", "/api/v1/namespaces/demo/secrets") == 200
-    assert stage.methods == ["DELETE"]
 
 
 BY_DYNAMIC_CLIENT = {"Accept": "application/json;q=0.9,application/cbor;q=1"}

@@ -10,16 +10,13 @@ import pytest
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.errors import Unavailable
-from sharder.core.names import WATCHES_ANNOTATION, GroupResource, RingName, ShardName
+from sharder.core.names import WATCHES_ANNOTATION, GroupResource
 from sharder.ports import Bookmark, Changed, Listed, WatchEvent
 from sharder.proxy.here import Here
 from sharder.proxy.work import Followers, Work
 from sharder.runtime.clock import SystemClock
-from sharder.shard.identity import Identity
 from tests.support.eventually import eventually
-
-JOBS = GroupResource("batch", "jobs")
-ME = Identity(ring=RingName("jobs"), shard=ShardName("me"))
+from tests.unit.proxy.conftest import JOBS, ME
 
 
 class Jobs:
