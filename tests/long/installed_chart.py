@@ -10,16 +10,21 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Final
 
 import msgspec
 import yaml
 
 from hack import binaries, objects
-from hack.ownership import Observer
+from hack.control_plane import ControlPlane
+from hack.ownership import Observer, observing
 from hack.playground import EXAMPLE, NAMESPACE, SHARDS, SYSTEM
 from sharder.core.names import CREATED_WEBHOOK_NAME
-from tests.long.cluster.nodes import NODES, Cluster
+from tests.e2e.writers import WriteLog
+from tests.history import etcd
+from tests.history.recording import Recording, recording
+from tests.long.cluster.nodes import APISERVER_FLAGS, NODES, Cluster, nodes
 from tests.long.nemesis.users import Users
 from tests.support.eventually import eventually
 from tests.support.samples import total
@@ -216,3 +221,19 @@ class Story:
         return {
             name for name in names.split() if SHARDS not in name and not name.startswith(of_others)
         }
+
+
+def plane_of(log: WriteLog) -> ControlPlane:
+    """Return a control plane for nodes, whose writes are logged and recorded."""
+    return ControlPlane(apiserver_flags=(*APISERVER_FLAGS, *etcd.APISERVER_FLAGS, *log.flags))
+
+
+@asynccontextmanager
+async def telling(plane: ControlPlane, helm: Path) -> AsyncIterator[tuple[Story, Recording]]:
+    """Yield a story on nodes, and what etcd records of it."""
+    async with (
+        nodes(plane) as cluster,
+        observing(plane.admin_kubeconfig) as (observer, _),
+        recording(plane.etcd_url) as trace,
+    ):
+        yield Story(cluster, helm, observer, Users(cluster.client, NAMESPACE, Random(1))), trace

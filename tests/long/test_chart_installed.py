@@ -3,23 +3,17 @@
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Final
 
 import pytest
 
 from hack import binaries
 from hack.control_plane import ControlPlane
-from hack.ownership import observing
-from hack.playground import NAMESPACE, SYSTEM
+from hack.playground import SYSTEM
 from tests.e2e.writers import WriteLog
-from tests.history import etcd
 from tests.history.judging import Verdict, judge
-from tests.history.recording import recording
 from tests.history.works import works_in
-from tests.long.cluster.nodes import APISERVER_FLAGS, nodes
-from tests.long.installed_chart import FILES, INSTALLED, OBJECTS, Story
-from tests.long.nemesis.users import Users
+from tests.long.installed_chart import FILES, INSTALLED, OBJECTS, Story, plane_of, telling
 
 LONGEST_SECONDS: Final = 2 * 15 + 4.0
 """So long objects may be without a working shard, by the default duration of Leases."""
@@ -63,20 +57,12 @@ class Outcome:
 @pytest.fixture(scope="module", params=["helm", "helm3"])
 def outcome(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     log = WriteLog(tmp_path_factory.mktemp("audit"))
-    flags = (*APISERVER_FLAGS, *etcd.APISERVER_FLAGS, *log.flags)
-    helm = {"helm": binaries.helm, "helm3": binaries.helm3}[request.param]()
-    with ControlPlane(apiserver_flags=flags) as plane:
-        return asyncio.run(play(plane, helm, log))
+    with plane_of(log) as plane:
+        return asyncio.run(play(plane, getattr(binaries, request.param)(), log))
 
 
 async def play(plane: ControlPlane, helm: Path, log: WriteLog) -> Outcome:
-    async with (
-        nodes(plane) as cluster,
-        observing(plane.admin_kubeconfig) as (observer, _),
-        recording(plane.etcd_url) as trace,
-    ):
-        users = Users(cluster.client, NAMESPACE, Random(1))
-        story = Story(cluster, helm, observer, users)
+    async with telling(plane, helm) as (story, trace):
         before = await story.there()
         await story.release(INSTALLED, FILES)
         await story.refuse()
@@ -86,7 +72,7 @@ async def play(plane: ControlPlane, helm: Path, log: WriteLog) -> Outcome:
             await story.change()
             watching.cancel()
         calls, works = await story.calls(), list(works_in(plane.directory / "logs"))
-        seen = trace.trace(refused=users.failed, works=works, sent=list(log.sent()))
+        seen = trace.trace(refused=story.users.failed, works=works, sent=list(log.sent()))
         notes = await story.type(f"HELM get notes sharder -n {SYSTEM} | grep 'kubectl delete'")
         await story.uninstall()
         kept = await story.there() - before

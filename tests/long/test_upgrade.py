@@ -8,22 +8,16 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Final
 
 import pytest
 
 from hack import binaries
 from hack.control_plane import ControlPlane
-from hack.ownership import observing
-from hack.playground import NAMESPACE, ROOT, SYSTEM
+from hack.playground import ROOT, SYSTEM
 from tests.e2e.writers import WriteLog
-from tests.history import etcd
 from tests.history.judging import Verdict, judge
-from tests.history.recording import recording
-from tests.long.cluster.nodes import APISERVER_FLAGS, nodes
-from tests.long.installed_chart import FENCED, FILES, KEPT, OBJECTS, RING, Story
-from tests.long.nemesis.users import Users
+from tests.long.installed_chart import FENCED, FILES, KEPT, OBJECTS, RING, Story, plane_of, telling
 
 OLD: Final = "67e76868"
 """The commit of 0.2.0; a clone without it needs `git fetch --unshallow`."""
@@ -49,7 +43,8 @@ class Release:
 
     def __init__(self, folder: Path, commit: str) -> None:
         """Build it into a folder, with the example of that commit beside it."""
-        self.examples, self.image = folder / "examples", f"localhost{folder / 'image'}"
+        self._folder, self.examples = folder, folder / "examples"
+        self.image = f"localhost{folder / 'image-server'}"
         self._constraints = folder / "hack/constraints.txt"
         script = f"""
         REF={commit} TO={folder} hack/release.sh
@@ -58,13 +53,15 @@ class Release:
         """
         subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, check=True)
         self._wheel, self.chart = (next(folder.glob(f"*.{kind}")) for kind in ("whl", "tgz"))
-        self.install(folder / "image", "[server]")
+        self.install("[server]")
 
-    def install(self, environment: Path, extra: str) -> Path:
-        """Install the wheel into a new environment; return this."""
-        subprocess.run([sys.executable, "-m", "venv", environment], check=True)
-        pip = (environment / "bin/pip", "install", "-q", "-c", self._constraints)
-        subprocess.run((*pip, f"{self._wheel}{extra}"), check=True)
+    def install(self, extra: str) -> Path:
+        """Install the wheel into an environment of its own, once; return this."""
+        environment = self._folder / f"image-{extra.strip('[]')}"
+        if not environment.exists():
+            subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+            pip = (environment / "bin/pip", "install", "-q", "-c", self._constraints)
+            subprocess.run((*pip, f"{self._wheel}{extra}"), check=True)
         return environment
 
 
@@ -91,22 +88,16 @@ def outcome(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Outcome:
     log = WriteLog(tmp_path_factory.mktemp("audit"))
-    flags = (*APISERVER_FLAGS, *etcd.APISERVER_FLAGS, *log.flags)
-    with ControlPlane(apiserver_flags=flags) as plane:
+    with plane_of(log) as plane:
         return asyncio.run(play(plane, getattr(binaries, request.param)(), log, *releases))
 
 
 async def play(
     plane: ControlPlane, helm: Path, log: WriteLog, old: Release, new: Release
 ) -> Outcome:
-    async with (
-        nodes(plane) as cluster,
-        observing(plane.admin_kubeconfig) as (observer, _),
-        recording(plane.etcd_url) as trace,
-    ):
-        story = Story(cluster, helm, observer, Users(cluster.client, NAMESPACE, Random(1)))
-        (cluster.folder / "examples").unlink()
-        (cluster.folder / "examples").symlink_to(old.examples)
+    async with telling(plane, helm) as (story, trace):
+        (story.cluster.folder / "examples").unlink()
+        (story.cluster.folder / "examples").symlink_to(old.examples)
         files = {
             "old.yaml": {"image": {"repository": old.image}, "rings": [RING, KEPT]},
             "new.yaml": {"image": {"repository": new.image}, "rings": [FENCED, KEPT]},
@@ -127,9 +118,9 @@ async def play(
 
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_an_extra_alone_brings_what_its_modules_import(
-    releases: tuple[Release, Release], tmp_path: Path, extra: str
+    releases: tuple[Release, Release], extra: str
 ) -> None:
-    python = releases[1].install(tmp_path / "environment", extra) / "bin/python"
+    python = releases[1].install(extra) / "bin/python"
     subprocess.run([python, "-I", "-c", f"import {EXTRAS[extra]}"], check=True)
 
 
