@@ -4,17 +4,13 @@
 tests run against both.  Every call can raise an `ApiError` of `sharder.core.errors`.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from sharder.core.api.meta import Json, PartialObject, Resource
-from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
-
-if TYPE_CHECKING:  # commands use few of the ports, and start faster without these
-    from sharder.core.status.conditions import StatsOf
-    from sharder.core.status.phases import Transition
+from sharder.core.names import GroupResource, ObjectRef
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -152,52 +148,4 @@ class Recorder(Protocol):
 
         A failure is logged, never raised.
         """
-        ...
-
-
-class Backlog(Protocol):
-    """The current unassigned, or draining, objects of one resource of a ring.
-
-    Any thread can call `count` and `age`.
-    """
-
-    def count(self) -> int:
-        """Return the number of objects."""
-        ...
-
-    def age(self) -> float:
-        """Return the age of the oldest object in seconds, 0 without objects."""
-        ...
-
-    def by_shard(self) -> Mapping[ShardName, tuple[int, float]]:
-        """Return, for each shard, the number of objects and the age of the oldest in seconds."""
-        ...
-
-
-class Journal(Protocol):
-    """Records events of the rings as they happen, for people who watch.
-
-    Called on the event loop, never during an admission; it must not block.
-    """
-
-    def show_backlogs(
-        self, ring: RingName, resource: GroupResource, *, unassigned: Backlog, draining: Backlog
-    ) -> None:
-        """Show the backlogs of a resource from now on."""
-        ...
-
-    def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
-        """Stop showing the backlogs; no error if they are not shown."""
-        ...
-
-    def leads(self, counts: "StatsOf | None") -> None:
-        """Note that this process leads, and how it counts objects; None: it no longer leads."""
-        ...
-
-    def happened(self, ring: RingName, transition: "Transition") -> None:
-        """Record a transition that the leader reports; for its own, `ring` is `NO_RING`."""
-        ...
-
-    def moved(self, ring: RingName, source: ShardName | None, target: ShardName) -> None:
-        """Record that a main object was assigned; `source` is None if it was on no shard."""
         ...

@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from sharder.console.memory import Memory, Pair
 from sharder.console.models import Flow, Health, Look, Replica, Ring, RingHealth, Rings
 from sharder.console.shards import MAX_SHARDS, Shards
 from sharder.controllers.cache import ClusterCache
+from sharder.controllers.journal import Journal, Pair
 from sharder.core.diagnosis.finding import Finding, Level
 from sharder.core.diagnosis.ring import NONE_COUNTED, RingFacts, findings_of, unreadable
 from sharder.core.names import RingName
@@ -44,6 +44,7 @@ class Console:
     """Shows the rings to people; writes nothing."""
 
     cache: ClusterCache
+    journal: Journal
     clock: Clock
     version: str
     namespace: str
@@ -52,8 +53,6 @@ class Console:
     """Returns why this replica is not ready, None if it is."""
 
     def __post_init__(self) -> None:
-        self.memory = Memory(self.clock)
-        """The journal for the controllers."""
         self._listing = asyncio.Lock()
         self._listed: tuple[float, Rings] | None = None
 
@@ -81,7 +80,7 @@ class Console:
         replica = Replica(
             version=self.version,
             namespace=self.namespace,
-            leading=self.memory.counts is not None,
+            leading=self.journal.counts is not None,
             not_ready=self.not_ready(),
         )
         return Rings(replica=replica, rings=tuple(found[:MAX_RINGS]))
@@ -95,11 +94,11 @@ class Console:
         return None if snapshot is None else self._ring(snapshot)
 
     def _ring(self, snapshot: RingSnapshot) -> Ring:
-        name, memory = snapshot.name, self.memory
-        shards = Shards(snapshot, memory, self.cache.membership, self.clock)
+        name, journal = snapshot.name, self.journal
+        shards = Shards(snapshot, journal, self.cache.membership, self.clock)
         listed, now = tuple(shards.listed()), self.clock.now()
         (draining, draining_since) = shards.drains
-        quiet = self.clock.monotonic() - memory.of(name).moved_at
+        quiet = self.clock.monotonic() - journal.of(name).moved_at
         facts = RingFacts(
             ring=snapshot.ring,
             members=snapshot.members,
@@ -132,8 +131,8 @@ class Console:
             shard_list=listed,
             shard_list_truncated=len(shards.phases) > MAX_SHARDS,
             faults=faults,
-            moves=_flows_of(memory.flows(name)),
-            events=tuple(memory.of(name).events),
+            moves=_flows_of(journal.flows(name)),
+            events=tuple(journal.of(name).events),
         )
 
 

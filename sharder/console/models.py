@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
+from sharder.controllers.journal import Event
 from sharder.core.diagnosis.finding import Finding
 from sharder.core.diagnosis.shards import ShardFacts
 
@@ -31,14 +32,6 @@ class Flow(Model, frozen=True, kw_only=True):
     source: str | None
     target: str
     objects: int
-
-
-class Event(Model, frozen=True, kw_only=True):
-    """An event of a ring."""
-
-    at: datetime
-    text: str
-    warning: bool
 
 
 class Ring(Model, frozen=True, kw_only=True):

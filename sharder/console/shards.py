@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from sharder.console.memory import Memory
+from sharder.controllers.journal import Journal
 from sharder.core.api.lease import parse_time
 from sharder.core.diagnosis.shards import ShardFacts, shards_of
 from sharder.core.leases.register import Membership
@@ -33,15 +33,15 @@ class Shards:
     """Lists the shards of one ring."""
 
     def __init__(
-        self, snapshot: RingSnapshot, memory: Memory, membership: Membership, clock: Clock
+        self, snapshot: RingSnapshot, journal: Journal, membership: Membership, clock: Clock
     ) -> None:
         """Read the current state of the ring's shards."""
         self._snapshot = snapshot
         self._membership = membership
         self._now, self._monotonic = clock.now(), clock.monotonic()
         stats = stats_of(snapshot)
-        if stats is None and memory.counts is not None:
-            stats = memory.counts(snapshot.name)
+        if stats is None and journal.counts is not None:
+            stats = journal.counts(snapshot.name)
         status = snapshot.ring.status
         self.objects = status.objects if stats is None else stats.objects
         """The number of objects of the main resources; None if they are not counted."""
@@ -58,7 +58,7 @@ class Shards:
             snapshot.members, gone
         )
         self._leases = leases_of(snapshot.members)
-        self._backlogs = memory.of(snapshot.name).backlogs
+        self._backlogs = journal.of(snapshot.name).backlogs
 
     def of(self, shard: ShardName) -> int | None:
         """Return how many objects a shard has."""
@@ -78,8 +78,8 @@ class Shards:
     def unassigned_since(self) -> datetime | None:
         """Since when there are unassigned objects; None if there are none."""
         if self._backlogs:
-            waiting = [each.unassigned for each in self._backlogs.values()]
-            ages = [each.age() for each in waiting if each.count()]
+            waiting = [each.unassigned() for each in self._backlogs.values()]
+            ages = [age for shards in waiting for _, age in shards.values()]
             return self._ago(max(ages)) if ages else None
         if not self.unassigned:
             return None
@@ -116,7 +116,7 @@ class Shards:
     def _drains_by_shard(self) -> dict[ShardName, tuple[int, datetime]]:
         drains = dict[ShardName, tuple[int, datetime]]()
         for backlogs in self._backlogs.values():
-            for shard, (count, age) in backlogs.draining.by_shard().items():
+            for shard, (count, age) in backlogs.draining().items():
                 if shard not in self.phases or not self.phases[shard].is_gone:
                     before, since = drains.get(shard, (0, self._now))
                     drains[shard] = before + count, min(since, self._ago(age))

@@ -73,12 +73,11 @@ class LeaderControllers:
 
     async def run(self) -> None:
         """Run all controllers until cancelled."""
-        self._ports.journal.leads(self._movement.stats)
-        self._ports.journal.happened(NO_RING, self._became_leader)
+        self._ports.journal.counts = self._movement.stats
         try:
             await self._run()
         finally:
-            self._ports.journal.leads(None)
+            self._ports.journal.counts = None
 
     async def _run(self) -> None:
         ports, movement = self._ports, self._movement
@@ -128,15 +127,10 @@ class LeaderControllers:
         if self._problems.found(ring, source, problem):
             self._rings.add(ring)
 
-    @property
-    def _became_leader(self) -> Transition:
-        holder = self._ports.holder
-        return Transition(kind=Kind.LEADER, detail=holder.identity if holder else "one replica")
-
     async def _record_leader(self) -> None:
-        holder, became = self._ports.holder, self._became_leader
+        holder, recorder = self._ports.holder, self._ports.recorder
         if holder is not None and holder.lease is not None:
-            recorder = self._ports.recorder
+            became = Transition(kind=Kind.LEADER, detail=holder.identity)
             await recorder.record(holder.lease, became.kind, sentence(became), warning=False)
 
     def _ring_changed(self, ring: RingName) -> None:

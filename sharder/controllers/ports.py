@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
+from sharder.controllers.journal import Journal
 from sharder.controllers.scope import Part, Watching
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject
@@ -14,7 +15,7 @@ from sharder.core.fence import Proof
 from sharder.core.names import RingName, ShardName
 from sharder.core.webhook_configuration import Registration
 from sharder.metrics.collectors import Metrics
-from sharder.ports import Journal, Objects, Recorder, Store
+from sharder.ports import Objects, Recorder, Store
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock

@@ -14,6 +14,7 @@ from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import WATCHES, ClusterCache
 from sharder.controllers.counting.tallies import Tallies
 from sharder.controllers.counting.tally_watch import TallyPorts
+from sharder.controllers.journal import Journal
 from sharder.controllers.leader import campaign
 from sharder.controllers.ports import Ports
 from sharder.controllers.ring_gauges import Gauges
@@ -71,8 +72,10 @@ class Replica:
             excluded=self.excluded,
             custom=self.custom,
         )
+        self._journal = Journal(self.clock)
         self.console = Console(
             cache=self.cache,
+            journal=self._journal,
             clock=self.clock,
             version=__version__,
             namespace=self.settings.leader_election.resource_namespace,
@@ -107,7 +110,7 @@ class Replica:
 
     async def follow(self) -> None:
         """Watch rings, Leases and namespaces, and count objects, until cancelled."""
-        gauges = Gauges(self.cache, self.metrics, self.clock, lambda: self.console.memory.counts)
+        gauges = Gauges(self.cache, self.metrics, self.clock, lambda: self._journal.counts)
         for watch in WATCHES:
             is_healthy = partial(self.cache.health.is_healthy, watch)
             self.metrics.gauges["watch_healthy"].show(is_healthy, watch)
@@ -149,7 +152,7 @@ class Replica:
             recorder=self._recorder,
             annotation_warnings=self._warnings,
             metrics=self.metrics,
-            journal=self.console.memory,
+            journal=self._journal,
             holder=self._holder(self.settings.leader_election),
             compute=self.compute,
             clock=self.clock,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from sharder.controllers.journal import Backlogs
 from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.object_watch import ObjectWatch
 from sharder.controllers.movement.overdue import OverdueDrains
@@ -165,7 +166,8 @@ class Watches:
             for name, reading in zip(BACKLOGS, shown, strict=True):
                 self._ports.metrics.gauges[name].show(reading, key.ring, *key.resource)
         if role is not Role.CONTROLLED:
-            self._ports.journal.show_backlogs(*key, unassigned=unassigned, draining=draining)
+            backlogs = Backlogs(unassigned.by_shard, draining.by_shard)
+            self._ports.journal.show_backlogs(*key, backlogs)
 
     def _drop(self, state: _State, resource_key: ResourceKey) -> None:
         del state.roles[resource_key]

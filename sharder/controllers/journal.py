@@ -1,20 +1,20 @@
-"""The recent history of the rings in this process, in bounded memory.
+"""The recent history of the rings in this process, in bounded memory, for the console.
 
 The leader records moves and transitions as they happen; the admission path records nothing.
 """
 
 from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from math import inf
 from typing import Final, NamedTuple, TypeAlias
 
-from typing_extensions import override
+import msgspec
 
-from sharder.console.models import Event
-from sharder.core.names import NO_RING, GroupResource, RingName, ShardName
+from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.core.status.conditions import StatsOf
 from sharder.core.status.phases import Transition, sentence
-from sharder.ports import Backlog, Journal
 from sharder.runtime.clock import Clock
 
 MAX_EVENTS: Final = 50
@@ -30,12 +30,23 @@ MAX_TEXT: Final = 300
 Pair: TypeAlias = tuple[ShardName | None, ShardName]
 """The source of a move, None for an object without owner, and its target."""
 
+Backlog: TypeAlias = Callable[[], Mapping[ShardName, tuple[int, float]]]
+"""Returns, for each shard, the number of objects and the age of the oldest in seconds."""
+
 
 class Backlogs(NamedTuple):
     """The backlogs of one main resource."""
 
     unassigned: Backlog
     draining: Backlog
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened to a ring."""
+
+    at: datetime
+    text: str
+    warning: bool
 
 
 @dataclass(slots=True)
@@ -52,32 +63,27 @@ class Remembered:
     """Those of the main resources; empty unless this replica leads."""
 
 
-class Memory(Journal):
-    """Implements the `Journal` of the controllers; only the console reads it."""
+class Journal:
+    """Records what happens to the rings; it is called on the event loop, and never waits."""
 
     def __init__(self, clock: Clock) -> None:
         """Start empty."""
         self._clock = clock
         self._rings: defaultdict[RingName, Remembered] = defaultdict(Remembered)
         self.counts: StatsOf | None = None
-        """Counts the objects, if this replica leads."""
+        """Counts the objects while this replica leads."""
 
-    @override
-    def leads(self, counts: StatsOf | None) -> None:
-        self.counts = counts
-
-    @override
     def happened(self, ring: RingName, transition: Transition) -> None:
-        if ring != NO_RING:
-            event = Event(
-                at=self._clock.now(),
-                text=sentence(transition)[:MAX_TEXT],
-                warning=transition.kind.is_warning,
-            )
-            self._rings[ring].events.appendleft(event)
+        """Record a transition that the leader reports."""
+        event = Event(
+            at=self._clock.now(),
+            text=sentence(transition)[:MAX_TEXT],
+            warning=transition.kind.is_warning,
+        )
+        self._rings[ring].events.appendleft(event)
 
-    @override
     def moved(self, ring: RingName, source: ShardName | None, target: ShardName) -> None:
+        """Record that a main object was assigned; `source` is None if it was on no shard."""
         remembered, now = self._rings[ring], self._clock.monotonic()
         remembered.moved_at, flows = now, remembered.flows
         if not flows or now >= flows[-1][0] + 1:
@@ -86,13 +92,10 @@ class Memory(Journal):
         while flows[0][0] <= now - FLOW_SECONDS:
             flows.popleft()
 
-    @override
-    def show_backlogs(
-        self, ring: RingName, resource: GroupResource, *, unassigned: Backlog, draining: Backlog
-    ) -> None:
-        self._rings[ring].backlogs[resource] = Backlogs(unassigned, draining)
+    def show_backlogs(self, ring: RingName, resource: GroupResource, backlogs: Backlogs) -> None:
+        """Show the backlogs of a resource from now on."""
+        self._rings[ring].backlogs[resource] = backlogs
 
-    @override
     def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
         """Hide them; without any, the ring is deleted, or this replica no longer leads."""
         backlogs = self.of(ring).backlogs
