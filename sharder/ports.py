@@ -130,22 +130,3 @@ class Objects(Protocol):
         `metadata.namespace`: the server supports no other fields for all resources.
         """
         ...
-
-
-class Recorder(Protocol):
-    """Events for `kubectl describe`; too many in one namespace are dropped."""
-
-    async def tell(
-        self, about: PartialObject, reason: str, message: str, *, warning: bool = True
-    ) -> None:
-        """Record an Event about a state, unless an equal one is recent; a failure is logged."""
-        ...
-
-    async def record(
-        self, about: PartialObject, reason: str, message: str, *, warning: bool
-    ) -> bool:
-        """Record an Event on each call, so the caller must limit the calls.
-
-        A failure is logged, never raised.
-        """
-        ...

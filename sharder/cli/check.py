@@ -46,9 +46,9 @@ from sharder.kube.client import Client
 from sharder.kube.objects import ring_schema
 from sharder.kube.store import KubeStore
 from sharder.kube.typed_stores import (
-    all_rings,
     leases,
     namespaces,
+    rings,
     secrets,
     webhook_configurations,
 )
@@ -75,14 +75,14 @@ async def check(client: Client, *, secret: ObjectRef, names: Collection[str]) ->
     now = await _time(client)
     ref = ObjectRef(secret.namespace, Settings().leader_election.resource_name)
     leads, schema = await _read(_leader(client, ref)), await _read(ring_schema(client))
-    own, rings = await _read(_secret(client, secret)), await _read(_all(all_rings(client)))
+    own, found = await _read(_secret(client, secret)), await _read(_all(rings(client)))
     findings = [
         *judged(CRD, lambda: crd(schema())),
         *judged(LEADER, lambda: leader(leads(), ref, now)),
         *judged(CERTIFICATES, lambda: certificates(report_of(own(), now), now)),
     ]
     try:
-        every = {ring.name: ring for ring in rings()}
+        every = {ring.name: ring for ring in found()}
     except ApiError as error:
         return report([*findings, replace(unknown(RING, error), level=Level.FAIL)])
     if not every:

@@ -15,7 +15,7 @@ from sharder.core.names import RING_LABEL
 from sharder.core.preview.observe import DatedObject
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects, dated_objects
-from sharder.kube.typed_stores import all_rings, leases, namespaces
+from sharder.kube.typed_stores import leases, namespaces, rings
 from sharder.ports import Objects, Store
 from sharder.runtime.clock import Clock, SystemClock
 
@@ -42,7 +42,7 @@ class Cluster:
         """Return what commands use of a cluster."""
         clock = SystemClock()
         return cls(
-            rings=all_rings(client),
+            rings=rings(client),
             leases=leases(client, labels=RING_LABEL),
             namespaces=namespaces(client),
             objects=KubeObjects(client),

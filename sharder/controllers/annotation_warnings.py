@@ -11,8 +11,8 @@ from typing import Final, NoReturn
 from sharder.core.api.meta import PartialObject
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.ports import Recorder
 from sharder.runtime.clock import Clock
+from sharder.runtime.events import Recorder
 
 MALFORMED: Final = "MalformedValue"
 """Reason of the Event."""

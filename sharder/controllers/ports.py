@@ -15,10 +15,11 @@ from sharder.core.fence import Proof
 from sharder.core.names import RingName, ShardName
 from sharder.core.webhook_configuration import Registration
 from sharder.metrics.collectors import Metrics
-from sharder.ports import Objects, Recorder, Store
+from sharder.ports import Objects, Store
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
+from sharder.runtime.events import Recorder
 from sharder.runtime.lease_lock import LeaseHolder
 
 BACKOFF: Final = Backoff(base=2.0, cap=300.0)

@@ -18,6 +18,7 @@ def _served(name: str, kind: str, *, version: str = "v1", namespaced: bool = Fal
     return Resource(id=parse_resource(name), version=version, kind=kind, namespaced=namespaced)
 
 
+EVENTS: Final = _served("events", "Event", namespaced=True)
 LEASES: Final = _served("leases.coordination.k8s.io", "Lease", namespaced=True)
 RINGS: Final = _served(f"controllerrings.{API_GROUP}", "ControllerRing", version=API_VERSION)
 NAMESPACES: Final = _served("namespaces", "Namespace")
@@ -47,14 +48,9 @@ def leases(
 
 
 def rings(client: Client) -> KubeStore[ControllerRing]:
-    """Return the ControllerRings; `status()` has their status subresource."""
-    return KubeStore(client, ControllerRing, RINGS)
+    """Return the ControllerRings; `status()` has their status subresource.
 
-
-def all_rings(client: Client) -> KubeStore[ControllerRing]:
-    """Return the ControllerRings to watch, including unreadable rings.
-
-    To skip an unreadable ring would look like its deletion.
+    Lists and watches include unreadable rings: to skip one would look like its deletion.
     """
     return KubeStore(client, ControllerRing, RINGS, unreadable=unreadable_ring)
 
@@ -62,6 +58,11 @@ def all_rings(client: Client) -> KubeStore[ControllerRing]:
 def namespaces(client: Client) -> KubeStore[PartialObject]:
     """Return the metadata of the Namespaces, for their labels."""
     return KubeStore(client, PartialObject, NAMESPACES, metadata_only=True)
+
+
+def events(client: Client) -> KubeStore[PartialObject]:
+    """Return the Events, to create some."""
+    return KubeStore(client, PartialObject, EVENTS, metadata_only=True)
 
 
 def secrets(client: Client, *, namespace: str, fields: str = "") -> KubeStore[Secret]:

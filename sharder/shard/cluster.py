@@ -12,12 +12,12 @@ from sharder.core.api.meta import Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.client import Client
-from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import discover
 from sharder.kube.reviews import is_allowed
 from sharder.kube.store import KubeStore, Scope
-from sharder.kube.typed_stores import leases, rings
+from sharder.kube.typed_stores import events, leases, rings
 from sharder.runtime.clock import Clock
+from sharder.runtime.events import Recorder
 from sharder.shard.identity import Identity
 from sharder.shard.objects import OwnObject, Whole, whole
 
@@ -54,10 +54,10 @@ class Cluster:
         """Return whether the shard's own user has the right."""
         return await is_allowed(self._client, right)
 
-    def recorder(self, identity: Identity, clock: Clock) -> KubeRecorder:
+    def recorder(self, identity: Identity, clock: Clock) -> Recorder:
         """Return what records the Events of a shard."""
         ring, shard = identity.ring, identity.shard
-        return KubeRecorder(self._client, clock=clock, component=ring, instance=shard)
+        return Recorder(events(self._client), clock=clock, component=ring, instance=shard)
 
     def objects(
         self, resource: Resource, labels: str = "", namespace: str = ""

@@ -23,15 +23,22 @@ from sharder.core.names import RING_LABEL, ObjectRef
 from sharder.core.placement.strategy import CustomFunction
 from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client
-from sharder.kube.events import KubeRecorder
 from sharder.kube.metrics_readers import MetricsAuthorizer
 from sharder.kube.objects import KubeObjects
 from sharder.kube.reviews import may_read_metrics, prove_fence
-from sharder.kube.typed_stores import MUTATING, VALIDATING, all_rings, leases, namespaces, rings
+from sharder.kube.typed_stores import (
+    MUTATING,
+    VALIDATING,
+    events,
+    leases,
+    namespaces,
+    rings,
+)
 from sharder.metrics.collectors import Metrics
 from sharder.runtime.backoff import Rng
 from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
+from sharder.runtime.events import Recorder
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.lease_record import Candidate
 from sharder.runtime.supervisor import supervise
@@ -81,7 +88,7 @@ class Replica:
             namespace=self.settings.leader_election.resource_namespace,
             not_ready=self.not_ready,
         )
-        self._recorder = KubeRecorder(self.client, clock=self.clock)
+        self._recorder = Recorder(events(self.client), clock=self.clock)
         self._warnings = AnnotationWarnings(self._recorder, self.clock)
 
     def endpoint(self, trusts: Callable[[str], bool]) -> AdmissionEndpoint:
@@ -185,7 +192,7 @@ class Replica:
 
     async def _watch(self) -> None:
         await self.cache.run(
-            rings=all_rings(self.client),
+            rings=rings(self.client),
             leases=leases(self.client, labels=RING_LABEL),
             namespaces=namespaces(self.client),
         )

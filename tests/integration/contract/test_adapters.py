@@ -12,12 +12,12 @@ from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import Expired, Forbidden, Rejected
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.kube.client import Client, connect
-from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import KubeObjects
 from sharder.kube.reviews import whoami
 from sharder.kube.store import KubeStore
-from sharder.kube.typed_stores import MUTATING, leases, namespaces, secrets
+from sharder.kube.typed_stores import MUTATING, events, leases, namespaces, secrets
 from sharder.runtime.clock import SystemClock
+from sharder.runtime.events import Recorder
 from tests.integration.contract.conftest import CRDS, crd
 from tests.support.eventually import eventually
 
@@ -110,10 +110,9 @@ async def test_a_warning_about_a_cluster_scoped_object_is_an_event_in_default(
     path = "/api/v1/namespaces/default/events"
     query = {"fieldSelector": f"involvedObject.name={own_namespace}"}
 
-    await KubeRecorder(client, clock=SystemClock()).tell(about, "TooMany", "too many shards")
+    await Recorder(events(client), clock=SystemClock()).tell(about, "TooMany", "too many shards")
 
-    events = msgspec.json.decode(await client.request("GET", path, query=query))["items"]
-    (event,) = events
+    (event,) = msgspec.json.decode(await client.request("GET", path, query=query))["items"]
     assert (event["type"], event["reason"], event["message"], event["count"]) == (
         "Warning",
         "TooMany",

@@ -14,7 +14,7 @@ from sharder.core.names import ObjectRef
 from sharder.kube.client import Client
 from sharder.kube.pages import MAX_PAGE_BYTES, PAGE_LIMIT
 from sharder.kube.store import KubeStore
-from sharder.kube.typed_stores import SECRETS, all_rings, leases
+from sharder.kube.typed_stores import SECRETS, leases, rings
 from sharder.ports import Bookmark, Changed, WatchEvent
 from tests.unit.kube.conftest import Script
 
@@ -263,7 +263,7 @@ async def test_a_ring_of_a_later_version_is_not_left_out(script: Script, client:
     }
     script.then(page(later, {"metadata": {"name": "now"}}, {"metadata": {"name": 7}}))
 
-    unreadable, readable = (await all_rings(client).list()).items
+    unreadable, readable = (await rings(client).list()).items
 
     assert isinstance(unreadable, UnreadableRing)
     assert (unreadable.name, unreadable.metadata.uid) == ("later", "u")

@@ -293,7 +293,7 @@ async def test_an_event_is_on_the_object_and_not_repeated_for_ten_minutes(work: 
 async def test_an_event_that_is_not_taken_is_logged_once_and_no_error(
     work: Work, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "sharder.kube.events")
+    caplog.set_level("INFO", "sharder.runtime.events")
     work.scene.cluster.events.fail(*[Forbidden("no right")] * 3)
     for _ in range(4):
         await work.request.event("Synced", "done")

@@ -6,7 +6,7 @@ from typing import Final
 from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import ApiError
-from sharder.kube.client import Client
+from sharder.ports import Store
 from sharder.runtime.allowance import Allowance
 from sharder.runtime.clock import Clock
 
@@ -24,14 +24,19 @@ _MAX_NAMESPACES: Final = 1_000
 _log = logging.getLogger(__name__)
 
 
-class KubeRecorder:
+class Recorder:
     """Writes Events, those about a state at most once in ten minutes; never raises."""
 
     def __init__(
-        self, client: Client, *, clock: Clock, component: str = "sharder", instance: str = ""
+        self,
+        events: Store[PartialObject],
+        *,
+        clock: Clock,
+        component: str = "sharder",
+        instance: str = "",
     ) -> None:
         """`component` and its `instance` are the reporter."""
-        self._client = client
+        self._events = events
         self._clock = clock
         self._component = component
         self._instance = instance
@@ -62,7 +67,7 @@ class KubeRecorder:
         try:
             namespace = about.metadata.namespace or "default"  # of cluster-scoped objects
             body = self._body(about, namespace, reason, message, warning=warning)
-            await self._client.request("POST", f"/api/v1/namespaces/{namespace}/events", body=body)
+            await self._events.create(namespace, body)
         except ApiError as error:
             if not self._missed:
                 fields = {"object": str(about.metadata.ref), "why": reason, "error": str(error)}
