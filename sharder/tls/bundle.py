@@ -25,6 +25,7 @@ TOKEN_DIGITS: Final = 32
 """Hexadecimal digits, hence 128 bits; a segment of the path can have 63 characters."""
 
 _IN_SECRET: Final = ("ca.crt", "ca.key", "tls.crt", "tls.key")
+_NOTHING: Final = KeyPair(certificate=b"", key=b"")
 _PURPOSE: Final = b"sharder: path of the admission webhook"
 
 
@@ -32,9 +33,14 @@ _PURPOSE: Final = b"sharder: path of the admission webhook"
 class CertificateBundle:
     """The authority that issues the serving certificate, and this certificate."""
 
-    authority: KeyPair
-    """0.2.0 also wrote the certificate of the one before."""
     serving: KeyPair
+    authority: KeyPair = _NOTHING
+    """Empty if another program issues; 0.2.0 also wrote the certificate of the one before."""
+
+    @property
+    def token(self) -> str:
+        """The token that follows from the key; without a key it is empty."""
+        return token_of(self.authority.key or self.serving.key)
 
     def to_secret_data(self) -> dict[str, str]:
         """Return the `data` of a Secret, base64 as on the wire."""

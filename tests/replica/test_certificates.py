@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from typing_extensions import override
 
-from sharder.cli.serve.certificates import Shown, find_certificate
+from sharder.cli.serve.certificates import find_certificate
 from sharder.config.settings import Settings
 from sharder.core.api.meta import Json
 from sharder.core.names import ROTATE_ANNOTATION
@@ -31,7 +31,7 @@ class Server(Actor):
     def __init__(self, world: World, name: str, *, leads: bool = False) -> None:
         super().__init__(world, name, User(username=SHARDER))
         self.leads = leads
-        self.shown: Shown | None = None
+        self.used: CertificateBundle | None = None
 
     @override
     async def main(self) -> None:
@@ -40,13 +40,13 @@ class Server(Actor):
         self._use(source.first)
         await source.keep(self._use)
 
-    def _use(self, shown: Shown) -> None:
-        self.shown = shown
+    def _use(self, bundle: CertificateBundle) -> None:
+        self.used = bundle
 
     @property
     def certificate(self) -> bytes:
         """What it serves; empty as long as it has none."""
-        return self.shown.pair.certificate if self.shown else b""
+        return self.used.serving.certificate if self.used else b""
 
 
 async def serve(world: World, *names: str, leads: str = "") -> list[Server]:

@@ -2,8 +2,7 @@
 
 import base64
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -19,27 +18,12 @@ from sharder.core.webhook_configuration import Registration, WebhookConfig
 from sharder.kube.client import Client
 from sharder.kube.typed_stores import secrets
 from sharder.runtime.clock import Clock
-from sharder.tls.bundle import CertificateBundle, is_one_of, token_of
+from sharder.tls.bundle import CertificateBundle, is_one_of
 from sharder.tls.facts import facts_of, issued_by
 from sharder.tls.issue import KeyPair, service_names
 from sharder.tls.rotation import Policy
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """The certificate that the webhook serves, and the authority that the API server trusts."""
-
-    pair: KeyPair
-    ca_bundle: str
-    """Base64 PEM; empty if another program writes it into the webhook configurations."""
-    serving_end: datetime | None
-    authority_end: datetime | None
-    """None if it is unknown."""
-    token: str = field(repr=False)
-    """The token in the path of the API server's calls; empty: none."""
-
-
-Use: TypeAlias = Callable[[Shown], None]
+Use: TypeAlias = Callable[[CertificateBundle], None]
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +31,7 @@ _log = logging.getLogger(__name__)
 class Source(NamedTuple):
     """A serving certificate, and the task that renews it."""
 
-    first: Shown
+    first: CertificateBundle
     keep: Callable[[Use], Awaitable[None]]
     """Runs until cancelled and passes on every newer certificate; it can repeat a certificate."""
 
@@ -67,7 +51,7 @@ async def find_certificate(
     has_files = (Path(server.cert_dir) / server.cert_name).is_file()
     if certificate_mode(settings, has_certificate=has_files) is CertificateMode.FILES:
         first = read_files(server)
-        return Source(first, lambda use: follow_files(server, first.pair, use, clock))
+        return Source(first, lambda use: follow_files(server, first, use, clock))
     ours = settings.certificates
     ref = ObjectRef(settings.leader_election.resource_namespace, ours.secret_name)
     certificates = Certificates(
@@ -82,17 +66,13 @@ async def find_certificate(
         leads=leads,
         clock=clock,
     )
-    first = _shown(await certificates.ensure())
-    return Source(first, lambda use: certificates.keep(lambda bundle: use(_shown(bundle))))
+    return Source(await certificates.ensure(), certificates.keep)
 
 
-def read_files(server: WebhookServer) -> Shown:
+def read_files(server: WebhookServer) -> CertificateBundle:
     """Return the certificate and key in files; a ConfigError says that one cannot be read."""
-    pair = KeyPair(certificate=_read(server, server.cert_name), key=_read(server, server.key_name))
-    serving = facts_of(pair.certificate)
-    end = serving[0].not_after if serving else None
-    token = token_of(pair.key)
-    return Shown(pair=pair, ca_bundle="", serving_end=end, authority_end=None, token=token)
+    certificate, key = _read(server, server.cert_name), _read(server, server.key_name)
+    return CertificateBundle(serving=KeyPair(certificate=certificate, key=key))
 
 
 def _read(server: WebhookServer, name: str) -> bytes:
@@ -103,7 +83,9 @@ def _read(server: WebhookServer, name: str) -> bytes:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
 
 
-async def follow_files(server: WebhookServer, served: KeyPair, use: Use, clock: Clock) -> None:
+async def follow_files(
+    server: WebhookServer, served: CertificateBundle, use: Use, clock: Clock
+) -> None:
     """Pass on the certificate whenever another program replaces a file, until cancelled.
 
     What does not serve is logged once; an expiry is visible in the metrics.
@@ -112,10 +94,10 @@ async def follow_files(server: WebhookServer, served: KeyPair, use: Use, clock: 
     while True:
         await clock.sleep(POLL_SECONDS)
         try:
-            shown = read_files(server)
-            if shown.pair != tried:
-                tried = shown.pair
-                use(shown)
+            found = read_files(server)
+            if found != tried:
+                tried = found
+                use(found)
         except ConfigError as error:
             if str(error) != complaint:
                 _log.warning("cannot reload the certificate", extra={"error": str(error)})
@@ -155,15 +137,16 @@ class Trust:
         self._config = config
         self._excluded = excluded
         self._ca_bundle = ""
+        """Base64 PEM; empty if another program writes it into the webhook configurations."""
         self._token = ""
         self._former_token = ""
         """Accepted until the next change, while webhook configurations are updated."""
 
-    def update(self, shown: Shown) -> None:
-        """Use another certificate from now on."""
-        self._ca_bundle = shown.ca_bundle
-        if shown.token != self._token:
-            self._former_token, self._token = self._token, shown.token
+    def update(self, bundle: CertificateBundle) -> None:
+        """Use other certificates from now on."""
+        self._ca_bundle = base64.b64encode(bundle.authority.certificate).decode()
+        if bundle.token != self._token:
+            self._former_token, self._token = self._token, bundle.token
 
     def accepts(self, token: str) -> bool:
         """Return whether only the API server knows the token."""
@@ -181,13 +164,11 @@ class Trust:
         )
 
 
-def _shown(bundle: CertificateBundle) -> Shown:
-    (serving, *_) = facts_of(bundle.serving.certificate)
-    issuers = issued_by(bundle.serving.certificate, facts_of(bundle.authority.certificate))
-    return Shown(
-        pair=bundle.serving,
-        ca_bundle=base64.b64encode(bundle.authority.certificate).decode(),
-        serving_end=serving.not_after,
-        authority_end=max((issuer.not_after for issuer in issuers), default=None),
-        token=token_of(bundle.authority.key),
-    )
+def ends_of(bundle: CertificateBundle) -> Iterator[tuple[str, datetime]]:
+    """Yield when the serving certificate ends, and its authority if that is known."""
+    for each in facts_of(bundle.serving.certificate)[:1]:
+        yield "serving", each.not_after
+    authorities = facts_of(bundle.authority.certificate)
+    issuers = issued_by(bundle.serving.certificate, authorities) if authorities else ()
+    if issuers:
+        yield "authority", max(each.not_after for each in issuers)

@@ -24,9 +24,9 @@ from prometheus_client import CollectorRegistry
 
 from sharder import __version__
 from sharder.cli.serve.certificates import (
-    Shown,
     Source,
     Trust,
+    ends_of,
     excluded_namespaces,
     find_certificate,
 )
@@ -45,6 +45,7 @@ from sharder.runtime.event_loop import probe
 from sharder.runtime.memory import keep_trimmed, settle_soon, settled
 from sharder.runtime.task_pool import task_group
 from sharder.shard.lifecycle import until_signal
+from sharder.tls.bundle import CertificateBundle
 from webhook.app import health_app
 from webhook.console import console_app
 from webhook.messages import App
@@ -126,7 +127,7 @@ class Service:
                 self._serving("health", settings.health.bind_address, health)
             )
             source = await self._identify()
-            tls = ServerTls(source.first.pair.certificate, source.first.pair.key)
+            tls = ServerTls(source.first.serving.certificate, source.first.serving.key)
             metrics, console = settings.metrics.bind_address, settings.console.bind_address
             app = replica.metrics_route()
             await stack.enter_async_context(self._serving("metrics", metrics, app, tls))
@@ -176,9 +177,9 @@ class Service:
     async def _serve(self, source: Source, tls: ServerTls) -> None:
         """Serve the webhook and lead, from ready to stopped."""
 
-        def use(shown: Shown) -> None:
-            tls.replace(shown.pair.certificate, shown.pair.key)
-            self._publish(shown)
+        def use(bundle: CertificateBundle) -> None:
+            tls.replace(bundle.serving.certificate, bundle.serving.key)
+            self._publish(bundle)
 
         async with AsyncExitStack() as stack:
             self._publish(source.first)
@@ -236,12 +237,11 @@ class Service:
             self._metrics.gauges["connections"].show(lambda: server.connections, name)
             yield server
 
-    def _publish(self, shown: Shown) -> None:
-        self._trust.update(shown)
-        for name, end in (("serving", shown.serving_end), ("authority", shown.authority_end)):
-            if end is not None:
-                expiry = self._metrics.gauges["certificate_expiry_timestamp_seconds"]
-                expiry.show(end.timestamp(), name)
+    def _publish(self, bundle: CertificateBundle) -> None:
+        self._trust.update(bundle)
+        expiry = self._metrics.gauges["certificate_expiry_timestamp_seconds"]
+        for name, end in ends_of(bundle):
+            expiry.show(end.timestamp(), name)
 
     def _uncounted(self) -> str | None:
         names = ", ".join(self._replica.cache.uncounted())

@@ -1,18 +1,20 @@
 """Certificates from files that another program replaces, and the CAs to trust."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from sharder.cli.serve.certificates import Shown, excluded_namespaces, follow_files, read_files
+from sharder.cli.serve.certificates import ends_of, excluded_namespaces, follow_files, read_files
 from sharder.config.load import load
 from sharder.config.settings import Settings, WebhookServer
 from sharder.controllers.certificates import POLL_SECONDS
 from sharder.core.errors import ConfigError
 from sharder.core.names import CONFIG_API_VERSION
 from sharder.sdk.testing.fake_clock import FakeClock
+from sharder.tls.bundle import CertificateBundle
 from sharder.tls.issue import KeyPair, issue_serving, make_authority
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -57,18 +59,16 @@ def files(folder: Folder) -> WebhookServer:
 async def test_files_that_were_replaced_are_in_use_within_five_seconds(
     folder: Folder, files: WebhookServer
 ) -> None:
-    clock, used = FakeClock(), list[Shown]()
+    clock, used = FakeClock(), list[CertificateBundle]()
 
     async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(
-            follow_files(files, read_files(files).pair, used.append, clock)
-        )
+        keeping = group.create_task(follow_files(files, read_files(files), used.append, clock))
         await clock.advance(POLL_SECONDS)
         newer = folder.put(issued())
         await clock.advance(5)
         keeping.cancel()
 
-    assert [shown.pair for shown in used] == [newer]
+    assert [bundle.serving for bundle in used] == [newer]
 
 
 async def test_files_that_do_not_serve_are_reported_once_and_the_next_ones_used(
@@ -77,13 +77,13 @@ async def test_files_that_do_not_serve_are_reported_once_and_the_next_ones_used(
     clock, used = FakeClock(), list[KeyPair]()
     good, bad = issued(), KeyPair(certificate=issued().certificate, key=issued().key)
 
-    def use(shown: Shown) -> None:
-        if shown.pair == bad:
+    def use(bundle: CertificateBundle) -> None:
+        if bundle.serving == bad:
             raise ConfigError("they do not match")
-        used.append(shown.pair)
+        used.append(bundle.serving)
 
     async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(follow_files(files, read_files(files).pair, use, clock))
+        keeping = group.create_task(follow_files(files, read_files(files), use, clock))
         folder.put(bad)
         await clock.advance(3 * POLL_SECONDS)
         folder.put(good)
@@ -92,6 +92,13 @@ async def test_files_that_do_not_serve_are_reported_once_and_the_next_ones_used(
 
     assert [record.__dict__["error"] for record in caplog.records] == ["they do not match"]
     assert used == [good]
+
+
+def test_the_end_of_an_authority_is_shown_if_it_is_ours() -> None:
+    foreign, end = CertificateBundle(serving=issued()), NOW + timedelta(days=90)
+
+    assert dict(ends_of(foreign)) == {"serving": end}
+    assert [*dict(ends_of(replace(foreign, authority=AUTHORITY)))] == ["serving", "authority"]
 
 
 def settings(client_config: str, *, leader_in: str = "sharding-system") -> Settings:
