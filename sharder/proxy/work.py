@@ -116,8 +116,8 @@ class Work(Workload):
 
     @property
     @override
-    def is_empty(self) -> bool:
-        return self.followers.have_listed and not self.objects
+    def has_listed(self) -> bool:
+        return self.followers.have_listed
 
     @property
     @override

@@ -52,8 +52,8 @@ class Controllers(Workload):
 
     @property
     @override
-    def is_empty(self) -> bool:
-        return self._has_listed() and not self.objects
+    def has_listed(self) -> bool:
+        return all(each.owned.has_listed for each in self._controllers)
 
     @property
     @override
@@ -61,17 +61,10 @@ class Controllers(Workload):
         return (each.watched for one in self._controllers for each in one.collections)
 
     @override
-    def not_ready(self, seconds: float) -> str:
-        return self.problem(seconds) if self._has_listed() else "the objects are not listed yet"
-
-    @override
     async def run(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
             for each in self._controllers:
                 group.create_task(each.run(stop), name="control")
-
-    def _has_listed(self) -> bool:
-        return all(each.owned.has_listed for each in self._controllers)
 
 
 class Shard:

@@ -54,8 +54,13 @@ class Workload(ABC):
 
     @property
     @abstractmethod
+    def has_listed(self) -> bool:
+        """Whether the shard has listed its objects, so that it knows all of them."""
+
+    @property
     def is_empty(self) -> bool:
         """Whether the shard certainly has no objects, or no work runs that could release them."""
+        return self.has_listed and not self.objects
 
     @abstractmethod
     async def run(self, stop: asyncio.Event) -> None:
@@ -67,7 +72,7 @@ class Workload(ABC):
 
     def not_ready(self, seconds: float) -> str:
         """Return why the shard is not ready while it holds its Lease, empty if it is."""
-        return self.problem(seconds)
+        return self.problem(seconds) if self.has_listed else "the objects are not listed yet"
 
 
 def lease_holder(of: ShardContext) -> LeaseHolder:

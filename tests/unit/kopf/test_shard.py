@@ -1,17 +1,27 @@
 """Joining a ring: what kopf gets, and what stops it."""
 
+import asyncio
+import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import kopf
 import pytest
 
 import sharder.kopf
+from sharder.core.errors import Unavailable
+from sharder.kopf.lease_thread import LeaseThread
 from sharder.sdk import ConfigError, Settings
-from tests.support.values import OWNER
+from sharder.sdk.testing import FakeCluster
+from sharder.shard.identity import Identity
+from tests.support.values import DEMO, OWNER, SECRETS, A
+from tests.unit.shard.test_probes import readiness
 
 SETTINGS = Settings(name="shard-a", namespace="default", kubeconfig="/absent")
 
@@ -29,14 +39,12 @@ def join(registry: kopf.OperatorRegistry, settings: Settings = SETTINGS) -> None
     )  # fmt: skip
 
 
-async def start(
-    registry: kopf.OperatorRegistry, problem: str = "no kubeconfig at /absent"
-) -> kopf.OperatorSettings:
+async def start(registry: kopf.OperatorRegistry) -> kopf.OperatorSettings:
     """Start up as kopf does, without a cluster; return kopf's settings after it has failed."""
     settings = kopf.OperatorSettings()
     (startup, _) = registry._activities.get_all_handlers()
     function: Any = startup.fn
-    with pytest.raises(kopf.PermanentError, match=problem):
+    with pytest.raises(kopf.PermanentError, match="no kubeconfig at /absent"):
         await function(settings=settings)
     return settings
 
@@ -89,6 +97,27 @@ async def test_invalid_settings_stop_kopf(registry: kopf.OperatorRegistry) -> No
     assert startup.errors is kopf.ErrorsMode.PERMANENT
     with pytest.raises(ConfigError, match="namespace of the Lease is unknown"):
         await function(settings=kopf.OperatorSettings())
+
+
+async def test_a_process_is_ready_while_it_can_watch_what_drains(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    cluster = FakeCluster()
+    monkeypatch.setattr("sharder.kopf.lease_thread.connected", lambda *_: nullcontext(cluster))
+    monkeypatch.setattr("sharder.kopf.lease_thread.SystemClock", lambda: cluster.clock)
+    settings = replace(SETTINGS, http_address="127.0.0.1:0")
+    gate = Mock(objects=0)
+    lease = LeaseThread(Identity(ring=DEMO, shard=A), [SECRETS], settings, gate, touch=Mock())
+    cluster.store("secrets").fail(*[Unavailable("not now")] * 9)
+    serving = asyncio.ensure_future(lease._serve())
+    await cluster.advance(5)
+    said = await readiness(cluster, "secrets", caplog)
+    lease._set(lease._ended, lease._stop)
+    await serving
+
+    assert [status for status, _ in said] == [503, 200, 503]
+    assert "cannot watch secrets" in said[2][1]
 
 
 def test_without_kopf_one_line_says_what_to_install(tmp_path: Path) -> None:

@@ -2,26 +2,20 @@
 
 import ssl
 from pathlib import Path
+from unittest.mock import Mock
 
 import aiohttp
 import yaml
 from aiohttp import web
-from typing_extensions import override
 
 from sharder.kube.access import Access, Authorization, Token
 from sharder.proxy.entrance import Entrance
-from sharder.proxy.server import ProxyServer
 from sharder.runtime.clock import SystemClock
 from tests.support.eventually import eventually
 
 
-class Echo(ProxyServer):
-    def __init__(self) -> None:
-        """It needs nothing."""
-
-    @override
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        return web.Response(text=request.query["labelSelector"] + request.headers["X"])
+async def echo(request: web.Request) -> web.Response:
+    return web.Response(text=request.query["labelSelector"] + request.headers["X"])
 
 
 async def token() -> Token:
@@ -37,7 +31,8 @@ async def test_requests_can_be_as_long_as_the_api_server_takes_them(tmp_path: Pa
     async def is_written() -> bool:
         return config.exists()
 
-    async with entrance.open(Echo(), access, SystemClock()), aiohttp.ClientSession() as client:
+    server = Mock(handle=echo)
+    async with entrance.open(server, access, SystemClock()), aiohttp.ClientSession() as client:
         await eventually(is_written, within=5)
         url = yaml.safe_load(config.read_text())["clusters"][0]["cluster"]["server"]
         long = "x" * 100_000

@@ -1,56 +1,52 @@
-"""How a proxy begins."""
+"""A proxy on a cluster in memory, with a controller that watches."""
 
+import asyncio
+import logging
 import random
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from unittest.mock import Mock
 
+import msgspec
 import pytest
-from typing_extensions import override
 
-from sharder.core.api.meta import ObjectMeta, Resource
-from sharder.core.api.ring import ControllerRing, RingResource, RingSpec
+from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import Unavailable
-from sharder.core.names import GroupResource, RingName
 from sharder.proxy.proxy import Options, Proxy
 from sharder.proxy.server import ProxyServer
-from sharder.runtime.clock import SystemClock
-from sharder.shard.cluster import Cluster
+from sharder.proxy.streams import Selectors, Sight
+from sharder.sdk.testing import FakeCluster
 from sharder.shard.settings import Settings
+from tests.unit.proxy.conftest import JOBS, RING
+from tests.unit.shard.test_probes import readiness
 
 
-class Blinking(Cluster):
-    """A cluster that answers the first request, and not the second."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    @override
-    async def ring(self, name: RingName) -> ControllerRing:
-        spec = RingSpec(resources=(RingResource(group="batch", resource="jobs"),))
-        return ControllerRing(metadata=ObjectMeta(name=name), spec=spec)
-
-    @override
-    async def find(self, resource: GroupResource) -> Resource:
-        self.asked += 1
-        if self.asked == 1:
-            raise Unavailable("not now")
-        return Resource(id=resource, version="v1", kind="Job", namespaced=True)
+@asynccontextmanager
+async def listen(server: ProxyServer) -> AsyncIterator[None]:
+    with server._view.streams.opened(Sight(JOBS, "", Selectors()), "1"):
+        yield
 
 
-class Reached(Exception):
-    """It listens."""
+async def test_it_waits_for_an_api_server_and_is_ready_while_it_watches(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    cluster = FakeCluster()
+    spec = {"resources": [{"group": "batch", "resource": "jobs"}]}
+    cluster.rings[RING] = msgspec.convert({"metadata": {}, "spec": spec}, ControllerRing)
+    settings = Settings(name="a", namespace="default", http_address="127.0.0.1:0")
+    proxy = Proxy(RING, settings, options=Options(), clock=cluster.clock, rng=random.Random(1))
+    cluster.disconnect()
+    serving = asyncio.ensure_future(proxy.serve_on(cluster, Mock(), listen))
+    await cluster.advance(5)
+    cluster.store("jobs.batch").fail(*[Unavailable("not now")] * 9)
+    await cluster.connect()
+    await cluster.advance(5)
+    said = await readiness(cluster, "jobs.batch", caplog)
 
-
-def listen(_: ProxyServer) -> AbstractAsyncContextManager[None]:
-    raise Reached
-
-
-async def test_it_waits_for_an_api_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sharder.proxy.proxy._RETRY_SECONDS", 0.01)
-    settings = Settings(name="a", namespace="demo")
-    proxy = Proxy(
-        RingName("jobs"), settings, options=Options(), clock=SystemClock(), rng=random.Random(1)
-    )
-
-    with pytest.raises(Reached):
-        await proxy.serve_on(Blinking(), Mock(), listen)
+    assert [status for status, _ in said] == [503, 200, 503]
+    assert "not listed yet" in said[0][1]
+    assert "cannot watch jobs.batch" in said[2][1]
+    proxy.stop()
+    await cluster.advance(5)
+    await serving

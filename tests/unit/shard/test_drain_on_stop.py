@@ -176,13 +176,17 @@ async def test_a_shard_that_is_evacuated_still_ends_with_its_lease() -> None:
             assert isinstance(task.exception(), LeaseLost)
 
 
-async def test_cancelling_ends_the_evacuation_and_releases_the_lease() -> None:
+@pytest.mark.parametrize("is_evacuated", [False, True])
+async def test_cancelling_ends_work_and_evacuation_and_releases_the_lease(
+    is_evacuated: bool,
+) -> None:
     scene, controller = Scene(), Controller(is_held=True)
     await scene.create_secret("one")
 
     async with at_work(scene, controller, drain_on_stop=WITHIN) as (shard, task):
-        shard.stop()
-        await settle()
+        if is_evacuated:
+            shard.stop()
+            await settle()
         task.cancel()
         await asyncio.wait({task})
 

@@ -70,6 +70,14 @@ class Play:
         self.cluster.store(THINGS).hang_up()
         await self.cluster.advance(0)
 
+    async def leave(self) -> None:
+        """Let a shard leave because it cannot watch."""
+        await self.join("b")
+        async with self.at_work() as test:
+            await self.deny_watches()
+            await self.cluster.advance(10 * DURATION)
+            assert await test.ended()
+
     async def holder(self) -> str | None:
         lease = await self.cluster.lease_store.get(LEASE)
         return lease.spec.holder_identity
@@ -130,11 +138,7 @@ async def test_a_shard_is_not_ready_after_one_lease_and_leaves_after_two(
 async def test_a_shard_that_left_returns_when_its_watches_have_worked_for_one_lease(
     play: Play,
 ) -> None:
-    await play.join("b")
-    async with play.at_work() as test:
-        await play.deny_watches()
-        await play.cluster.advance(10 * DURATION)
-        assert await test.ended()
+    await play.leave()
 
     async with play.at_work():
         await play.cluster.advance(10 * DURATION)
@@ -150,11 +154,7 @@ async def test_a_shard_that_left_returns_when_its_watches_have_worked_for_one_le
 
 
 async def test_a_shard_that_restarts_after_it_left_does_not_return_at_once(play: Play) -> None:
-    await play.join("b")
-    async with play.at_work() as test:
-        await play.deny_watches()
-        await play.cluster.advance(10 * DURATION)
-        assert await test.ended()
+    await play.leave()
     play.cluster.denied.clear()
 
     async with play.at_work():

@@ -152,18 +152,6 @@ async def test_work_that_does_not_end_is_cut_short_before_the_lease_is_released(
         assert await scene.holder() == ""
 
 
-async def test_cancelling_the_shard_ends_the_work_and_then_releases_the_lease() -> None:
-    scene, controller = Scene(), Controller(is_held=True)
-    await scene.create_secret("one")
-
-    async with at_work(scene, controller) as (_, task):
-        task.cancel()
-        await settle()
-
-        assert controller.cancelled == ["one"]
-        assert await scene.holder() == ""
-
-
 async def test_a_shard_whose_resource_is_not_served_takes_no_lease() -> None:
     scene = Scene()
     shard = Shard(ring=RING, settings=SETTINGS)

@@ -2,12 +2,12 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from unittest.mock import AsyncMock
 
 import pytest
-from typing_extensions import override
 
 from sharder.core.api.cluster import Right
-from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource
+from sharder.core.api.ring import ControlledResource, RingResource
 from sharder.core.errors import (
     ApiError,
     ConfigError,
@@ -17,7 +17,7 @@ from sharder.core.errors import (
     SharderError,
     Unavailable,
 )
-from sharder.core.names import ObjectRef, RingName
+from sharder.core.names import ObjectRef
 from sharder.sdk import Shard
 from sharder.sdk.testing.fake_clock import FixedRng
 from sharder.shard.identity import Handled
@@ -29,7 +29,6 @@ from tests.unit.sdk.scene import (
     SECRETS,
     SETTINGS,
     Controller,
-    FakeCluster,
     Scene,
     at_work,
     ring_of,
@@ -41,28 +40,6 @@ BOTH = RingResource(
     resource="secrets", controlled_resources=(ControlledResource(resource="configmaps"),)
 )
 PATCH_SECRETS = Right(verb="patch", resource=SECRETS.id)
-
-
-class Broken(FakeCluster):
-    """A cluster on which rights are not reviewed, or the ring cannot be read."""
-
-    def __init__(
-        self, *, reviews: ApiError | None = None, ring: SharderError | None = None
-    ) -> None:
-        super().__init__()
-        self._reviews, self._ring = reviews, ring
-
-    @override
-    async def may(self, right: Right) -> bool:
-        if self._reviews:
-            raise self._reviews
-        return await super().may(right)
-
-    @override
-    async def ring(self, name: RingName) -> ControllerRing:
-        if self._ring:
-            raise self._ring
-        return await super().ring(name)
 
 
 # Construction
@@ -115,9 +92,10 @@ async def test_a_shard_without_a_right_takes_no_lease_until_it_has_it(
 
 @pytest.mark.parametrize("fault", [Forbidden("no reviews"), Unavailable("timed out")])
 async def test_a_shard_whose_rights_cannot_be_checked_goes_on_with_a_warning(
-    fault: ApiError, caplog: pytest.LogCaptureFixture
+    fault: ApiError, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scene = Scene(Broken(reviews=fault))
+    scene = Scene()
+    monkeypatch.setattr(scene.cluster, "may", AsyncMock(side_effect=fault))
 
     async with at_work(scene, Controller()):
         assert await scene.has_lease()
@@ -212,10 +190,15 @@ async def test_a_shard_warns_once_of_what_it_handles_and_its_ring_does_not(
     ],
 )
 async def test_a_ring_that_cannot_be_read_is_named_and_keeps_no_shard_from_working(
-    error: SharderError, level: str, text: str, caplog: pytest.LogCaptureFixture
+    error: SharderError,
+    level: str,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    scene = Scene(Broken(ring=error))
+    scene = Scene()
+    monkeypatch.setattr(scene.cluster, "ring", AsyncMock(side_effect=error))
 
     async with at_work(scene, Controller()):
         assert await scene.has_lease()

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import REGISTRY, Counter
 
 from sharder.core.api.cluster import Right
+from sharder.core.names import parse_resource
 from sharder.core.texts import Address
 from sharder.metrics.shard import process_metrics, shard_metrics
 from sharder.sdk import Shard
@@ -32,6 +33,20 @@ async def get(port: int, path: str) -> tuple[int, str]:
     head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
     writer.close()
     return int(head.split()[1]), body
+
+
+async def readiness(
+    cluster: FakeCluster, resource: str, caplog: pytest.LogCaptureFixture
+) -> list[tuple[int, str]]:
+    """Return the answers of a shard that could not list yet, that watches, and that cannot."""
+    port = port_in(caplog)
+    said = [await get(port, "/readyz")]
+    await cluster.advance(60)
+    said.append(await get(port, "/readyz"))
+    cluster.denied.add(Right(verb="watch", resource=parse_resource(resource)))
+    cluster.store(resource).hang_up()
+    await cluster.advance(60)
+    return [*said, await get(port, "/readyz")]
 
 
 async def test_a_shard_is_alive_says_why_it_is_not_ready_and_shows_its_metrics() -> None:
