@@ -16,10 +16,10 @@ from sharder.runtime.allowance import Allowance
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog
 
-BELIEVED_SECONDS: Final = 10.0
+CACHE_SECONDS: Final = 10.0
 """Seconds for which an answer is cached: a changed right takes effect with this delay."""
 
-MAX_BELIEVED: Final = 1_000
+MAX_CACHED: Final = 1_000
 """Limit on the cached answers, about 200 KB.  This also limits the accepted tokens that are
 reviewed without counting against `REVIEWS_PER_SECOND`."""
 
@@ -50,8 +50,6 @@ class MetricsAuthorizer:
         self._clock = clock
         self._answers: dict[bytes, _Answer] = {}
         """By digest of the token; the newest answer is last."""
-        self._under_way: dict[bytes, asyncio.Future[HTTPStatus]] = {}
-        """The review in flight of each token."""
         self._allowance = Allowance(BURST, 1 / REVIEWS_PER_SECOND)
         self._errors = ErrorLog("review tokens")
 
@@ -70,35 +68,28 @@ class MetricsAuthorizer:
         known = self._answers.get(digest)
         if known is not None and now < known.until:
             return known.status
-        if digest in self._under_way:
-            return await asyncio.shield(self._under_way[digest])
         was_accepted = known is not None and known.status is HTTPStatus.OK
         if not was_accepted and not self._allowance.take(now):
             return HTTPStatus.TOO_MANY_REQUESTS
         return await self._ask(digest, token)
 
     async def _ask(self, digest: bytes, token: str) -> HTTPStatus:
-        """Review a token once for all concurrent requests that have it."""
-        status = HTTPStatus.INTERNAL_SERVER_ERROR
-        answer = self._under_way[digest] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(REVIEW_SECONDS):
                 status = await self._review(token)
-            self._believe(digest, status)
-            self._errors.over()
         except (ApiError, TimeoutError) as error:
             # An error could contain the request, and so the token.
             text = str(error).replace(token, "<token>") or "no answer in time"
             self._errors.failed(Unavailable(text))
-        finally:
-            del self._under_way[digest]
-            answer.set_result(status)
+            return HTTPStatus.INTERNAL_SERVER_ERROR
+        self._errors.over()
+        self._remember(digest, status)
         return status
 
-    def _believe(self, digest: bytes, status: HTTPStatus) -> None:
+    def _remember(self, digest: bytes, status: HTTPStatus) -> None:
         self._answers.pop(digest, None)
-        if len(self._answers) >= MAX_BELIEVED:
+        if len(self._answers) >= MAX_CACHED:
             # Accepted tokens are evicted last, so that invented ones do not evict them.
             refused = (each for each, a in self._answers.items() if a.status is not HTTPStatus.OK)
             del self._answers[next(refused, next(iter(self._answers)))]
-        self._answers[digest] = _Answer(status, self._clock.monotonic() + BELIEVED_SECONDS)
+        self._answers[digest] = _Answer(status, self._clock.monotonic() + CACHE_SECONDS)

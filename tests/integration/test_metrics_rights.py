@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from hack.playground import SYSTEM
-from sharder.kube.metrics_readers import BELIEVED_SECONDS
+from sharder.kube.metrics_readers import CACHE_SECONDS
 from tests.support.documents import read
 from tests.support.eventually import eventually
 from tests.support.service import Service
@@ -61,7 +61,7 @@ class Scraper:
             assert scrape.status == 200, scrape
             return scrape
 
-        return await eventually(answered, within=BELIEVED_SECONDS + WITHIN)
+        return await eventually(answered, within=CACHE_SECONDS + WITHIN)
 
     def scrape_in_clear(self) -> bytes:
         """Return whatever comes back without TLS."""

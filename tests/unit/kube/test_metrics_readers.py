@@ -8,8 +8,8 @@ import pytest
 
 from sharder.core.errors import ApiError, Forbidden, Unavailable
 from sharder.kube.metrics_readers import (
-    BELIEVED_SECONDS,
     BURST,
+    CACHE_SECONDS,
     REVIEWS_PER_SECOND,
     MetricsAuthorizer,
 )
@@ -75,7 +75,7 @@ def door() -> Door:
 @pytest.mark.parametrize("token", ["of-prometheus", "of-mallory", "made-up"])
 async def test_an_answer_is_believed_for_a_while(door: Door, token: str) -> None:
     first = await door.knock(token)
-    await door.clock.advance(BELIEVED_SECONDS - 1)
+    await door.clock.advance(CACHE_SECONDS - 1)
     door.reviews.readers = {"mallory"}
     second = await door.knock(token)
     asked = len(door.reviews.identified)
@@ -133,12 +133,12 @@ async def test_a_long_flood_keeps_out_no_client_with_the_right(door: Door) -> No
     scrapes = list[int]()
 
     for _ in range(10):
-        await door.flood(1.5 * BELIEVED_SECONDS)
+        await door.flood(1.5 * CACHE_SECONDS)
         scrapes.append(await door.knock("of-prometheus"))
     door.reviews.readers.clear()
-    await door.flood(1.5 * BELIEVED_SECONDS)
+    await door.flood(1.5 * CACHE_SECONDS)
     withdrawn = await door.knock("of-prometheus")
-    await door.flood(1.5 * BELIEVED_SECONDS)
+    await door.flood(1.5 * CACHE_SECONDS)
 
     assert (scrapes, withdrawn) == ([200] * 10, 403)
     assert await door.knock("of-prometheus") == 429
