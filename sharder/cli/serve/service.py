@@ -14,8 +14,8 @@ import logging
 import os
 import random  # noqa: TID251 - the composition root creates it
 import resource
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from math import inf
 from typing import Final, TypeVar
@@ -122,17 +122,17 @@ class Service:
         """Start, serve until `stop`, stop."""
         settings, replica = self._settings, self._replica
         async with AsyncExitStack() as stack:
-            health = health_app(replica.not_ready)
-            await stack.enter_async_context(
-                self._serving("health", settings.health.bind_address, health)
-            )
+
+            async def serve(name: str, at: str, app: App, tls: ServerTls | None = None) -> None:
+                if (address := address_of(at)) is not None:
+                    await stack.enter_async_context(self._server(name, address, app, tls))
+
+            await serve("health", settings.health.bind_address, health_app(replica.not_ready))
             source = await self._identify()
             tls = ServerTls(source.first.serving.certificate, source.first.serving.key)
-            metrics, console = settings.metrics.bind_address, settings.console.bind_address
-            app = replica.metrics_route()
-            await stack.enter_async_context(self._serving("metrics", metrics, app, tls))
-            page = console_app(replica.console.look)
-            await stack.enter_async_context(self._serving("console", console, page))
+            await serve("metrics", settings.metrics.bind_address, replica.metrics_route(), tls)
+            console = console_app(replica.console.look)
+            await serve("console", settings.console.bind_address, console)
             async with task_group() as group:
                 lag = probe(self._metrics.times["event_loop_lag_seconds"].observe, self._clock)
                 works = (replica.follow(), lag, keep_trimmed(self._clock))
@@ -181,16 +181,12 @@ class Service:
             tls.replace(bundle.serving.certificate, bundle.serving.key)
             self._publish(bundle)
 
-        async with AsyncExitStack() as stack:
-            self._publish(source.first)
-            ours = self._settings.webhook.server
-            app = self._replica.webhook(self._trust.accepts)
-            address = Address(ours.bind_address, ours.port)
-            server = await stack.enter_async_context(
-                self._serving("webhook", address, app, tls, most=MAX_CONNECTIONS)
-            )
-            if server is not None:
-                _log.info("webhook is listening", extra={"why": f"port {server.port}"})
+        self._publish(source.first)
+        ours = self._settings.webhook.server
+        app = self._replica.webhook(self._trust.accepts)
+        address = Address(ours.bind_address, ours.port)
+        async with self._server("webhook", address, app, tls, most=MAX_CONNECTIONS) as server:
+            _log.info("webhook is listening", extra={"why": f"port {server.port}"})
             tasks: dict[str, Callable[[], Awaitable[None]]] = {
                 "certificates": lambda: source.keep(use),
                 "controllers": partial(
@@ -206,8 +202,7 @@ class Service:
                 await self._stop.wait()
                 _log.info("stopping")
                 running.cancel()
-            if server is not None:
-                await self._end(server)
+            await self._end(server)
 
     async def _end(self, server: Server) -> None:
         """Serve for the quiet period, then end."""
@@ -216,26 +211,20 @@ class Service:
         await self._clock.sleep(quiet)
         await server.stop(rest)
 
-    @asynccontextmanager
-    async def _serving(
+    def _server(
         self,
         name: str,
-        at: Address | str,
+        at: Address,
         app: App,
-        tls: ServerTls | None = None,
+        tls: ServerTls | None,
         *,
         most: int = OTHER_CONNECTIONS,
-    ) -> AsyncIterator[Server | None]:
-        """Serve a port, unless its bindAddress turns it off; the metrics count connections."""
-        address = address_of(at) if isinstance(at, str) else at
-        if address is None:
-            yield None
-            return
+    ) -> Server:
+        """Return the server of a port; the metrics count its connections."""
         room = min(most, max(1, _descriptors() // 4))
-        server = Server(app, host=address.host, port=address.port, tls=tls, max_connections=room)
-        async with server:
-            self._metrics.gauges["connections"].show(lambda: server.connections, name)
-            yield server
+        server = Server(app, host=at.host, port=at.port, tls=tls, max_connections=room)
+        self._metrics.gauges["connections"].show(lambda: server.connections, name)
+        return server
 
     def _publish(self, bundle: CertificateBundle) -> None:
         self._trust.update(bundle)
