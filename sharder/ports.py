@@ -1,7 +1,7 @@
 """The external dependencies of the controllers, as small Protocols.
 
-`sharder.kube` implements them on a cluster, `sharder.sdk.testing` in memory; the same contract
-tests run against both.  Every call can raise an `ApiError` of `sharder.core.errors`.
+`sharder.kube` implements them on an API server, of a cluster or in memory (`sharder.sdk.testing`).
+Every call can raise an `ApiError` of `sharder.core.errors`.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence

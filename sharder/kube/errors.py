@@ -102,7 +102,7 @@ def unreachable(error: Exception, what: str) -> Unavailable:
     return Unavailable(f"{what}: {reason}")
 
 
-def understand(data: bytes | msgspec.Raw, of: type[D], what: str) -> D:
+def decode_as(data: bytes | msgspec.Raw, of: type[D], what: str) -> D:
     """Decode a structure of the API server itself, such as a page of a list or an event.
 
     Raises:

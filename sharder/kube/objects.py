@@ -13,7 +13,7 @@ from sharder.core.errors import NotFound
 from sharder.core.names import API_GROUP, API_VERSION, GroupResource
 from sharder.core.preview.observe import DatedObject
 from sharder.kube.client import Client
-from sharder.kube.errors import understand
+from sharder.kube.errors import decode_as
 from sharder.kube.store import KubeStore, Scope
 
 D = TypeVar("D")
@@ -116,7 +116,7 @@ async def discover(client: Client, resource: GroupResource) -> Resource:
 
 
 async def _read(client: Client, path: str, of: type[D]) -> D:
-    return understand(await client.request("GET", path), of, path)
+    return decode_as(await client.request("GET", path), of, path)
 
 
 def dated_objects(client: Client, resource: Resource, labels: str = "") -> KubeStore[DatedObject]:

@@ -8,7 +8,7 @@ import msgspec
 
 from sharder.core.nesting import cut
 from sharder.kube.client import Client
-from sharder.kube.errors import understand
+from sharder.kube.errors import decode_as
 from sharder.kube.session import TooLong
 
 PAGE_LIMIT: Final = 500
@@ -63,10 +63,10 @@ async def pages(
 async def decode_page(answer: bytes, path: str) -> Page:
     """Decode a page, which can have objects that are nested too deeply."""
     try:
-        return understand(answer, Page, path)
+        return decode_as(answer, Page, path)
     except RecursionError:
         # In a thread: a page can be full of such objects, and to cut them blocks the loop.
-        return understand(await asyncio.to_thread(cut, answer), Page, path)
+        return decode_as(await asyncio.to_thread(cut, answer), Page, path)
 
 
 def limit_after(items: int, size: int) -> int:

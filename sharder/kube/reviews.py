@@ -11,7 +11,7 @@ from sharder.core.errors import Rejected
 from sharder.core.fence import PROBE_MANAGER, NoFence, Proof, proof_of
 from sharder.core.names import API_GROUP, API_VERSION, METRICS_PATH, ObjectRef, RingName
 from sharder.kube.client import MERGE_PATCH, Client
-from sharder.kube.errors import understand
+from sharder.kube.errors import decode_as
 
 _AUTHENTICATION: Final = "authentication.k8s.io"
 _AUTHORIZATION: Final = "authorization.k8s.io"
@@ -90,7 +90,7 @@ async def _may(client: Client, user: User | None, spec: dict[str, Json]) -> bool
 async def _review(client: Client, group: str, kind: str, spec: Json = None) -> _Status:
     path = f"/apis/{group}/v1/{kind.lower()}s"
     body: Json = {"apiVersion": f"{group}/v1", "kind": kind, **({"spec": spec} if spec else {})}
-    return understand(await client.request("POST", path, body=body), _Review, path).status
+    return decode_as(await client.request("POST", path, body=body), _Review, path).status
 
 
 async def prove_fence(client: Client, ring: RingName) -> Proof:

@@ -15,7 +15,7 @@ from sharder.core.errors import InvalidObject, Rewound
 from sharder.core.names import FIELD_MANAGER, ObjectRef
 from sharder.core.nesting import CUT, cut, name_in
 from sharder.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Call, Client
-from sharder.kube.errors import Status, from_status, understand
+from sharder.kube.errors import Status, decode_as, from_status
 from sharder.kube.pages import Page, decode_page, pages
 from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
 
@@ -206,15 +206,15 @@ class KubeStore(Generic[T]):
     def _event(self, line: bytes) -> WatchEvent[T] | None:
         path = self._all
         try:
-            event = understand(line, _Event, path)
+            event = decode_as(line, _Event, path)
         except RecursionError:
-            event = understand(cut(line), _Event, path)
+            event = decode_as(cut(line), _Event, path)
         match event.type:
             case "BOOKMARK":
-                bookmark = understand(event.object, PartialObject, path)
+                bookmark = decode_as(event.object, PartialObject, path)
                 return Bookmark(bookmark.metadata.resource_version)
             case "ERROR":
-                status = understand(event.object, Status, path)
+                status = decode_as(event.object, Status, path)
                 raise from_status(status.code, status, f"watch {path}")
             case _:
                 pass

@@ -31,7 +31,7 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import follow
 
 _SILENCE: Final = 2.0
-"""A watch that shows nothing for so many retry periods is not believed: holders renew in one."""
+"""A watch that shows nothing for so many retry periods is not trusted: holders renew in one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class LeaseRecord:
             doing=f"watch lease {self._ref}",
             clock=self._clock,
             rng=rng,
-            on_error=self._doubt,
+            on_error=self._distrust_watch,
         )
         async for event in events:
             match event:
@@ -139,8 +139,8 @@ class LeaseRecord:
         else:
             self.seen = self.seen.then(lease, now)
 
-    def _doubt(self, _error: ApiError | None = None) -> None:
-        """Believe the watch only when it has shown the Lease again."""
+    def _distrust_watch(self, _error: ApiError | None = None) -> None:
+        """Read the Lease until the watch has shown it again."""
         self._shown = -inf
 
     async def take(self) -> None:
@@ -193,7 +193,7 @@ class LeaseRecord:
     async def _write(self, write: Awaitable[Lease], renew_time: str) -> None:
         sent = self._clock.monotonic()
         self.written.add(renew_time)
-        self._doubt()  # after a conflict, the watch is late
+        self._distrust_watch()  # after a conflict, the watch is late
         lease = await write
         self.written = {renew_time}
         self.seen = ObservedLease(lease, sent, renewed=True)

@@ -23,7 +23,7 @@ from sharder.core.api.lease import Lease, format_time
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.names import ObjectRef
 from sharder.kube.client import APPLY_PATCH, MERGE_PATCH, Client
-from sharder.kube.errors import understand
+from sharder.kube.errors import decode_as
 
 OWNER: Final = f"shard.alpha.sharding.timebertt.dev/{RING}"
 DRAIN: Final = f"drain.alpha.sharding.timebertt.dev/{RING}"
@@ -145,7 +145,7 @@ class Reference:
             await self.client.request("POST", collection, body=body)
             return
         path = f"{collection}/{ref.name}"
-        lease = understand(await self.client.request("GET", path), Lease, path)
+        lease = decode_as(await self.client.request("GET", path), Lease, path)
         metadata: Json = {"name": ref.name, "resourceVersion": lease.metadata.resource_version}
         await self.client.request("PUT", path, body={"metadata": metadata, "spec": spec})
 

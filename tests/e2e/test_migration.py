@@ -21,7 +21,7 @@ from sharder.core.api.meta import Json, PartialObject
 from sharder.core.keys import main_key
 from sharder.core.names import RING_LABEL, ObjectRef, RingName
 from sharder.kube.client import Client, connect
-from sharder.kube.errors import understand
+from sharder.kube.errors import decode_as
 from sharder.kube.typed_stores import leases, rings
 from tests.e2e.reference_stand_in import CONFIGURATION, OWNER, SECRETS, STATE, Reference, owner_of
 from tests.history.departures import by_uid
@@ -193,7 +193,7 @@ async def _there_and_back(
 async def _born(client: Client, name: str) -> str:
     """Create a Secret and return the owner that it was admitted with."""
     answer = await client.request("POST", SECRETS, body={"metadata": {"name": name}})
-    return understand(answer, PartialObject, SECRETS).metadata.label(OWNER)
+    return decode_as(answer, PartialObject, SECRETS).metadata.label(OWNER)
 
 
 async def _change_in_the_middle(
