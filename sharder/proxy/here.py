@@ -13,7 +13,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
@@ -52,7 +52,7 @@ class Main:
 class _Writes:
     """Writes to an object and its children: they count even when it is gone, and comes back."""
 
-    unanswered: int = 0
+    unanswered: set[asyncio.Task[object]] = field(default_factory=set)
     until: float = -inf
     """When (monotonic seconds) the last one has ended, or can be carried out no more."""
 
@@ -232,19 +232,20 @@ class Here:
         """
         return main.delivered is not None and main.delivered <= self._last_heard()
 
-    @contextmanager
-    def writing(self, main: Main, seconds: float) -> Iterator[None]:
-        """Count a write to an object or its children while the body sends it.
+    def sent(self, main: Main, writing: asyncio.Task[object], seconds: float) -> None:
+        """Count a write to an object or its children until it has ended.
 
         After `seconds` it cannot be carried out; without an answer, it counts until then.
         """
-        writes = self._writes.setdefault(main.uid, _Writes())
-        writes.unanswered, end = writes.unanswered + 1, self._now() + seconds
-        try:
-            yield
-            end = self._now()
-        finally:
-            writes.unanswered, writes.until = writes.unanswered - 1, max(writes.until, end)
+        writes, end = self._writes.setdefault(main.uid, _Writes()), self._now() + seconds
+        writes.unanswered.add(writing)
+
+        def ended(_: asyncio.Task[object]) -> None:
+            writes.unanswered.discard(writing)
+            is_answered = not writing.cancelled() and writing.exception() is None
+            writes.until = max(writes.until, self._now() if is_answered else end)
+
+        writing.add_done_callback(ended)
 
     def in_flight(self) -> bool:
         """Return whether there are writes that can still be carried out."""

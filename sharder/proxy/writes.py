@@ -1,7 +1,6 @@
 """Let the controller write to what is here, as long as the Lease is held."""
 
 import asyncio
-from contextlib import ExitStack
 from urllib.parse import quote
 
 from aiohttp import web
@@ -23,7 +22,6 @@ class Writes:
     def __init__(self, view: View, forward: Forwarder) -> None:
         self._view = view
         self._forward = forward
-        self._writing = set[asyncio.Task[web.Response]]()
 
     async def write(self, request: web.Request, target: Target) -> web.StreamResponse:
         """Send a write on if the gate admits it; a child gets the label of this shard."""
@@ -48,7 +46,7 @@ class Writes:
         if main is None:
             return await self._forward.copy(request)
         call = Call(request.method, path_of(request), request.query, request.headers, body)
-        return await self._begin(main, call)
+        return await self._send(main, call)
 
     async def delete_collection(self, request: web.Request, target: Target) -> web.StreamResponse:
         """Delete what is here of a collection, one by one; the rest has left, or is to arrive.
@@ -70,32 +68,22 @@ class Writes:
                 continue
             path = f"{path_of(request)}/{quote(meta.name)}"
             body, headers["Content-Type"] = deletion_of(meta.uid, *given)
-            done = await self._begin(main, Call("DELETE", path, {}, headers, body))
+            free = Main(target.resource, meta.ref, meta.uid)
+            done = await self._send(main or free, Call("DELETE", path, {}, headers, body))
             if done.status >= 300 and done.status != 404:
                 return done
         status = {"kind": "Status", "apiVersion": "v1", "status": "Success"}
         return web.json_response({**status, "metadata": {"continue": listed.query["continue"]}})
 
-    async def _begin(self, main: Main | None, call: Call) -> web.Response:
-        """Send a write to a main object or its children, None for others; return the answer."""
+    async def _send(self, main: Main, call: Call) -> web.Response:
+        """Send a write to an object or its children, and return the answer.
+
+        A write that has passed is under way until the API server has answered, even if the
+        controller does not wait for it.
+        """
         seconds = max(0.1, self._view.left())
-        with ExitStack() as count:
-            # No await between the decision and this count.  A write that has passed is under way
-            # until the API server has answered, even if the controller does not wait for it.
-            if main is not None:
-                late = seconds + UNACKNOWLEDGED_SECONDS
-                count.enter_context(self._view.gate.here.writing(main, late))
-            sent = self._send(call, seconds, count.pop_all())
-            writing = asyncio.create_task(sent)  # noqa: TID251 - it outlives the request
-        self._writing.add(writing)
-        writing.add_done_callback(self._written)
+        # No await between the decision and this count.
+        sending = self._forward.write(call, seconds)
+        writing = asyncio.create_task(sending)  # noqa: TID251 - it outlives the request
+        self._view.gate.here.sent(main, writing, seconds + UNACKNOWLEDGED_SECONDS)
         return await asyncio.shield(writing)
-
-    def _written(self, writing: asyncio.Task[web.Response]) -> None:
-        self._writing.discard(writing)
-        if not writing.cancelled():
-            writing.exception()  # whoever waited has got it, if anybody did
-
-    async def _send(self, call: Call, seconds: float, count: ExitStack) -> web.Response:
-        with count:
-            return await self._forward.write(call, seconds)

@@ -20,7 +20,6 @@ from sharder.ports import Changed, Listed, Removed
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.workqueue import WorkQueue
 from sharder.sdk.reads.collection import Collected
-from sharder.sdk.reads.owned import OwnedObjects
 from sharder.sdk.resource_context import ResourceContext
 from sharder.sdk.runner import Runner
 from sharder.shard.identity import Ownership
@@ -55,7 +54,8 @@ class Controller:
     def __init__(self, context: ResourceContext) -> None:
         shard, name = context.shard, str(context.main.resource.id)
         self._context = context
-        self._owned = context.owned
+        self.owned = context.owned
+        """The objects of the shard."""
         self._runner = Runner(context)
         self._handoff = context.handoff
         self._clock = shard.clock
@@ -78,11 +78,6 @@ class Controller:
         """
 
     @property
-    def owned(self) -> OwnedObjects:
-        """The objects of the shard."""
-        return self._owned
-
-    @property
     def collections(self) -> Sequence[Collected]:
         """The main objects and the children."""
         return (self._context.main, *self._context.children)
@@ -96,7 +91,7 @@ class Controller:
         ring, resource = self._context.identity.ring, self._context.main.resource.id
         workers, name = self._context.shard.settings.workers, str(resource)
         gauges: dict[Labels, Reading] = {
-            ("controller_sharding_owned_objects", ring, *resource): lambda: len(self._owned),
+            ("controller_sharding_owned_objects", ring, *resource): lambda: len(self.owned),
             ("controller_runtime_active_workers", name): lambda: len(self._running),
             ("controller_runtime_max_concurrent_reconciles", name): workers,
         }
@@ -139,7 +134,7 @@ class Controller:
     async def _follow_objects(self) -> None:
         async with aclosing(self._context.main.follow("watch own objects")) as events:
             async for event in events:
-                for ref in self._owned.apply(event):
+                for ref in self.owned.apply(event):
                     self._enqueue(ref)
 
     async def _follow_children(self, children: Collected) -> None:
@@ -148,17 +143,17 @@ class Controller:
                 match event:
                     case Listed():
                         # A list does not show which children were deleted meanwhile.
-                        for ref in self._owned:
+                        for ref in self.owned:
                             self._enqueue(ref)
                     case Changed(obj) | Removed(obj):
                         parent = self._context.parent_of(obj)
-                        if parent and self._owned.ownership(parent) is Ownership.OURS:
+                        if parent and self.owned.ownership(parent) is Ownership.OURS:
                             self._reconciles.add(parent)
 
     def _enqueue(self, ref: ObjectRef) -> None:
         """Queue the work that the object's ownership requires."""
         running = self._running.get(ref)
-        ownership = self._owned.ownership(ref)
+        ownership = self.owned.ownership(ref)
         if ownership is not Ownership.DRAINING:
             self._reverted.discard(ref)
         match ownership:
@@ -176,7 +171,7 @@ class Controller:
                 self._cancel(ref, "the object is gone")
 
     async def _reconcile(self, ref: ObjectRef) -> float | None:
-        if self._is_stopping or self._owned.ownership(ref) is not Ownership.OURS:
+        if self._is_stopping or self.owned.ownership(ref) is not Ownership.OURS:
             return None
         self._require_lease()
         try:
@@ -184,7 +179,7 @@ class Controller:
                 self._running[ref] = _Running(scope)
                 await self._handoff.settle(ref)
                 await self._context.main.progress.until_written()
-                if self._owned.ownership(ref) is not Ownership.OURS:
+                if self.owned.ownership(ref) is not Ownership.OURS:
                     return None
                 return await self._runner.run(ref)
         except TimeoutError:
@@ -192,7 +187,7 @@ class Controller:
         finally:
             del self._running[ref]
             self._ended.set()
-            if self._owned.ownership(ref) is Ownership.DRAINING:
+            if self.owned.ownership(ref) is Ownership.DRAINING:
                 self._drains.add(ref)
 
     async def _acknowledge(self, ref: ObjectRef) -> float | None:
@@ -204,8 +199,8 @@ class Controller:
         Raises:
             ApiError: the queue is to back off.
         """
-        meta = self._owned.get(ref)
-        if meta is None or self._owned.ownership(ref) is not Ownership.DRAINING:
+        meta = self.owned.get(ref)
+        if meta is None or self.owned.ownership(ref) is not Ownership.DRAINING:
             return None
         running = self._running.get(ref)
         if running is not None:
@@ -222,7 +217,7 @@ class Controller:
             raise Conflict("a webhook restored both labels")
         self._reverted.discard(ref)
         # The watch might be ahead of this answer, and show that the object has come back.
-        self._owned.forget(ref, version=meta.resource_version)
+        self.owned.forget(ref, version=meta.resource_version)
         _log.info("drain acknowledged", extra=self._context.fields(ref))
         return None
 

@@ -263,11 +263,11 @@ async def test_a_write_to_a_child_that_is_not_there_is_not_sent() -> None:
     assert await shard.answer(Verb.PUT, PODS, POD, pod("", None)) == 200, "it creates"
 
 
-def test_an_object_is_released_a_moment_after_its_last_write() -> None:
+async def test_an_object_is_released_a_moment_after_its_last_write() -> None:
     shard = Shard()
-    main = shard.one
-    with shard.here.writing(main, 7):
-        pass
+    main, writing = shard.one, asyncio.create_task(asyncio.sleep(0))
+    shard.here.sent(main, writing, 7)
+    await writing
     shard.drain()
     assert list(shard.here.to_release()) == []
 
@@ -276,25 +276,27 @@ def test_an_object_is_released_a_moment_after_its_last_write() -> None:
 
 
 @pytest.mark.parametrize("has_left", [False, True])
-def test_an_object_is_released_when_its_writes_have_ended_even_if_it_was_gone(
+async def test_an_object_is_released_when_its_writes_have_ended_even_if_it_was_gone(
     has_left: bool,
 ) -> None:
-    shard = Shard()
-    with shard.here.writing(shard.one, 7):
-        if has_left:
-            shard.here.removed(JOBS, job(version=2))
-        assert shard.here.in_flight()
-        shard.here.changed(JOBS, job(drains=True, version=3))
-        shard.now += PATIENCE_SECONDS
-        assert list(shard.here.to_release()) == []
+    shard, writing = Shard(), asyncio.create_task(asyncio.sleep(0))
+    shard.here.sent(shard.one, writing, 7)
+    if has_left:
+        shard.here.removed(JOBS, job(version=2))
+    assert shard.here.in_flight()
+    shard.here.changed(JOBS, job(drains=True, version=3))
+    shard.now += PATIENCE_SECONDS
+    assert list(shard.here.to_release()) == []
+    await writing
     assert len(list(shard.here.to_release())) == 1, "it has waited long enough"
 
 
-def test_a_write_without_an_answer_can_be_carried_out_until_its_time_is_over() -> None:
+async def test_a_write_without_an_answer_can_be_carried_out_until_its_time_is_over() -> None:
     shard = Shard()
-    main = shard.one
-    with pytest.raises(ConnectionError), shard.here.writing(main, 7):
-        raise ConnectionError
+    main, writing = shard.one, asyncio.create_task(asyncio.wait_for(asyncio.sleep(1), 0))
+    shard.here.sent(main, writing, 7)
+    with pytest.raises(TimeoutError):
+        await writing
     shard.drain()
 
     shard.now += 6
