@@ -10,9 +10,8 @@ from sharder.runtime.pem_file import readable
 class ServerTls:
     """Serves the last good certificate; TLS 1.2 or newer, no client certificates.
 
-    Each connection takes its certificate from a context that was made for one certificate only.
-    If another certificate is loaded into a context in use, handshakes fail; if the load fails, all
-    later handshakes fail.
+    Each certificate has a context of its own.  If another certificate is loaded into a context in
+    use, handshakes fail; if the load fails, all later handshakes fail.
     """
 
     def __init__(self, certificate: bytes, key: bytes) -> None:
@@ -22,28 +21,20 @@ class ServerTls:
             ConfigError: they cannot be used.
         """
         self._loaded = (certificate, key)
-        self._current = _tested_context(certificate, key)
-        self.context = _context(certificate, key)
-        """The context of the listening socket."""
-        self.context.sni_callback = self._choose
+        self.context = _tested_context(certificate, key)
+        """The context of the next connection."""
 
     def replace(self, certificate: bytes, key: bytes) -> None:
-        """Serve this certificate from the next handshake on; open connections stay.
+        """Serve this certificate to the next connections; open ones stay.
 
         The current certificate is not loaded again, because this is called often.
 
         Raises:
             ConfigError: it cannot be used; the current certificate stays.
         """
-        if (certificate, key) == self._loaded:
-            return
-        self._current = _tested_context(certificate, key)
-        self._loaded = (certificate, key)
-
-    def _choose(
-        self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _: ssl.SSLContext
-    ) -> None:
-        connection.context = self._current
+        if (certificate, key) != self._loaded:
+            self.context = _tested_context(certificate, key)
+            self._loaded = (certificate, key)
 
 
 def _tested_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
