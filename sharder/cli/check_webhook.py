@@ -3,6 +3,7 @@
 import base64
 import binascii
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Final
 
 from sharder.core.api.meta import PartialObject
@@ -79,6 +80,7 @@ async def _by_update(
     return "the ring has no object with an owner to try an update on"
 
 
+@cache
 def trusts(ca_bundle: str, certificate: bytes) -> bool:
     """Return whether an authority of the caBundle issued a certificate of the chain."""
     try:
