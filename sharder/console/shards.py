@@ -43,10 +43,11 @@ class Shards:
         if stats is None and journal.counts is not None:
             stats = journal.counts(snapshot.name)
         status = snapshot.ring.status
-        self.objects = status.objects if stats is None else stats.objects
+        known = status if stats is None else stats
+        self.objects: int | None = known.objects
         """The number of objects of the main resources; None if they are not counted."""
-        self.unassigned = status.unassigned if stats is None else stats.unassigned
-        self.unowned = status.unowned if stats is None else stats.unowned
+        self.unassigned: int | None = known.unassigned
+        self.unowned: int | None = known.unowned
         self._by_shard: Mapping[ShardName, int] = (
             {ShardName(each.name): each.objects or 0 for each in status.shard_statuses}
             if stats is None
