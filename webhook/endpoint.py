@@ -24,9 +24,6 @@ log = logging.getLogger(__name__)
 NO_RING = RingName("")
 """The label in metrics for rings that do not exist, whose names any client can invent."""
 
-MAX_REQUEST_BYTES = 32 * 1024 * 1024
-"""A 3 MiB object can be 18 MiB in an update: `<` takes six bytes, and it comes twice."""
-
 _NOT_HANDLED = Decision(outcome="not_handled")
 _FAILED = Decision(
     outcome="internal_error",
@@ -44,8 +41,8 @@ class AdmissionEndpoint:
         sharders: Callable[[], frozenset[str]],
         is_stale: Callable[[], bool],
         metrics: Metrics,
+        max_request_bytes: int,
         trusts: Callable[[str], bool] = lambda _: False,
-        max_request_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
         """Set up the endpoint.
 
@@ -54,10 +51,10 @@ class AdmissionEndpoint:
             sharders: User names of the sharder itself.
             is_stale: Whether the cache of the shards is too old to assign objects.
             metrics: Counts every answer after it was sent.
-            trusts: Returns whether this is the token that only the API server knows; requests
-                without it are answered, but change nothing.
             max_request_bytes: Limit of a body; larger ones get 413.  Without the token it is
                 `MAX_STRANGER_BYTES` at most.
+            trusts: Returns whether this is the token that only the API server knows; requests
+                without it are answered, but change nothing.
         """
         self._rings = rings
         self._sharders = sharders

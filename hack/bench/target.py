@@ -22,13 +22,14 @@ from prometheus_client import CollectorRegistry
 
 from hack.bench.secrets_ring import STRATEGIES, filled
 from hack.certificates import Authority
+from sharder.config.settings import WebhookServer
 from sharder.core.api.ring import StrategyName
 from sharder.core.names import RingName
 from sharder.core.placement.counting.tally import LIVES
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.metrics.registry import service_metrics
 from webhook.app import webhook_app
-from webhook.endpoint import MAX_REQUEST_BYTES, AdmissionEndpoint
+from webhook.endpoint import AdmissionEndpoint
 from webhook.ring_validation import RingValidation
 from webhook.server import Server
 from webhook.tls import ServerTls
@@ -101,19 +102,18 @@ async def serve(sizes: Sequence[int]) -> None:
     reservations are dropped, and then an empty line is printed.
     """
     rings = {ring_name(name, n): filled(name, n) for name in STRATEGIES for n in sizes}
+    max_bytes = WebhookServer().max_request_bytes
     app = webhook_app(
         AdmissionEndpoint(
             rings=rings.get,
             sharders=lambda: frozenset({"sharder"}),
             is_stale=lambda: False,
             metrics=service_metrics(CollectorRegistry(), version=""),
+            max_request_bytes=max_bytes,
             trusts=lambda _: True,  # reservations are a part of the cost of an answer
         ),
         readiness=lambda: None,
-        validation=RingValidation(
-            custom=(),
-            max_request_bytes=MAX_REQUEST_BYTES,
-        ),
+        validation=RingValidation(custom=(), max_request_bytes=max_bytes),
     )
     gc.collect()
     gc.freeze()  # as the service does

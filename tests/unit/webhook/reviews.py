@@ -10,14 +10,15 @@ import msgspec
 from prometheus_client import CollectorRegistry
 from typing_extensions import override
 
+from sharder.config.settings import WebhookServer
 from sharder.core.api.meta import Json, PartialObject
-from sharder.core.names import GroupResource, RingName
+from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.metrics.registry import service_metrics
 from tests.support.values import DEMO, WIDGETS, obj, snapshot
 from webhook.app import webhook_app
 from webhook.connection import Connection, Port
-from webhook.endpoint import MAX_REQUEST_BYTES, AdmissionEndpoint
+from webhook.endpoint import AdmissionEndpoint
 from webhook.messages import App
 from webhook.ring_validation import RingValidation
 
@@ -26,6 +27,7 @@ TOKEN = "0123456789abcdef"  # noqa: S105
 TRUSTED_PATH = f"/{TOKEN}{PATH}"
 """Where the API server calls."""
 JSON = ((b"content-type", b"application/json"),)
+MAX_BYTES = WebhookServer().max_request_bytes
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -34,14 +36,13 @@ def request_of(
     new: PartialObject | None = None,
     *,
     old: PartialObject | None = None,
-    resource: GroupResource = WIDGETS,
     **fields: Json,
 ) -> dict[str, Json]:
     """The request of a review: a create unless there is an old object."""
     return {
         "uid": "uid-1",
         "operation": "CREATE" if old is None else "UPDATE",
-        "resource": {"group": resource.group, "version": "v1", "resource": resource.resource},
+        "resource": {"group": WIDGETS.group, "version": "v1", "resource": WIDGETS.resource},
         "userInfo": {"username": "alice", "groups": ["system:authenticated"]},
         "object": msgspec.to_builtins(obj() if new is None else new),
         "oldObject": None if old is None else msgspec.to_builtins(old),
@@ -87,7 +88,7 @@ def demo_only(name: RingName) -> RingSnapshot | None:
 
 def validation_with(custom: Collection[str] = ()) -> RingValidation:
     """The endpoint that judges rings."""
-    return RingValidation(custom=custom, max_request_bytes=MAX_REQUEST_BYTES)
+    return RingValidation(custom=custom, max_request_bytes=MAX_BYTES)
 
 
 def app_with(
@@ -97,7 +98,7 @@ def app_with(
     validation: RingValidation | None = None,
     not_ready: str | None = None,
     is_stale: bool = False,
-    max_request_bytes: int = MAX_REQUEST_BYTES,
+    max_request_bytes: int = MAX_BYTES,
 ) -> App:
     """The webhook; the sharder's own user is `sharder`."""
     return webhook_app(
