@@ -72,7 +72,7 @@ async def _by_update(
         if role is Role.CONTROLLED:
             continue
         served = await objects.find(resource)
-        async for obj in objects.of(served, labels).stream():
+        async for obj in objects.of(served).stream(labels):
             if not served.namespaced or obj.metadata.namespace in namespaces:
                 ref = obj.metadata.ref
                 after = await objects.of(served).dry_run().patch(ref, relabelled(ring))

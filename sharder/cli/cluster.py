@@ -31,8 +31,8 @@ class Cluster:
     leases: Store[Lease]
     namespaces: Store[PartialObject]
     objects: Objects
-    dated: Callable[[Resource, str], Store[DatedObject]]
-    """Objects of a resource by label selector, with the writes of each client."""
+    dated: Callable[[Resource], Store[DatedObject]]
+    """The objects of a resource, with the writes of each client."""
     now: datetime
     """The time for which the state of Leases is determined."""
     clock: Clock

@@ -99,7 +99,7 @@ async def objects_of(
     for resource, role in snapshot.roles.items():
         if role is not without:
             served = await cluster.objects.find(resource)
-            async for obj in cluster.objects.of(served, labels).stream():
+            async for obj in cluster.objects.of(served).stream(labels):
                 if snapshot.selects(obj, role):
                     yield role, obj
 

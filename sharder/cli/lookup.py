@@ -35,7 +35,7 @@ async def find(
     served = await _resource_in(cluster, snapshot, resource)
     ref = _ref_of(served, name)
     try:
-        return served, await cluster.dated(served, "").get(ref)
+        return served, await cluster.dated(served).get(ref)
     except NotFound as error:
         raise ConfigError(f"{served.id} {ref} not found; check the name") from error
 

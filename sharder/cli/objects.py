@@ -55,7 +55,7 @@ async def _rows(
         if wanted is ObjectState.APART and role is Role.MAIN:
             continue
         served = await cluster.objects.find(resource)
-        async for obj in cluster.dated(served, labels).stream():
+        async for obj in cluster.dated(served).stream(labels):
             if not snapshot.selects(obj, role) or snapshot.key_of(obj, role) is None:
                 continue
             owner, (state, since) = snapshot.owner_of(obj), state_and_since(snapshot, obj)

@@ -119,9 +119,9 @@ async def _read(client: Client, path: str, of: type[D]) -> D:
     return decode_as(await client.request("GET", path), of, path)
 
 
-def dated_objects(client: Client, resource: Resource, labels: str = "") -> KubeStore[DatedObject]:
+def dated_objects(client: Client, resource: Resource) -> KubeStore[DatedObject]:
     """Return the objects of a resource with the writes of each client."""
-    return KubeStore(client, DatedObject, resource, Scope(labels=labels), metadata_only=True)
+    return KubeStore(client, DatedObject, resource, metadata_only=True)
 
 
 class _Kind(msgspec.Struct, frozen=True):

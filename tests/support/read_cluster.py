@@ -65,8 +65,8 @@ class ReadCluster:
         for name in (A, B):
             await self.leases.create("default", as_body(lease(name)))
 
-    def _dated(self, resource: Resource, labels: str) -> FakeStore[DatedObject]:
-        return self.objects.stores[resource.id].decoding(DatedObject, labels)
+    def _dated(self, resource: Resource) -> FakeStore[DatedObject]:
+        return self.objects.stores[resource.id].decoding(DatedObject)
 
     async def add(self, resource: GroupResource, thing: PartialObject) -> None:
         await self.objects.stores[resource].create(thing.metadata.namespace, as_body(thing))
