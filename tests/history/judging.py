@@ -118,7 +118,7 @@ def judge(trace: Trace) -> Verdict:
             for r in trace.refused
             if not _touch(trace.outages, Span(begin=r.begin, end=r.end), after=REFUSED_SECONDS)
         ],
-        left=[*_left(trace, leases), *_apart(trace)],
+        left=left_in(trace),
         calm=times(calm),
         all=times(away),
         longest=max(calm, key=lambda each: each.seconds, default=None),
@@ -132,8 +132,14 @@ def _touch(spans: Sequence[Span], span: Span, *, after: float) -> bool:
     return any(each.touches(span.begin, span.end, after=after) for each in spans)
 
 
-def _left(trace: Trace, leases: Leases) -> Iterator[str]:
-    downs = downs_of(trace)
+def left_in(trace: Trace) -> list[str]:
+    """Return the part of the verdict that says what is left."""
+    trace = without_unseen(trace)
+    return [*_left(trace), *_apart(trace)]
+
+
+def _left(trace: Trace) -> Iterator[str]:
+    downs, leases = downs_of(trace), Leases(trace.leases)
     for write in _last(trace).values():
         is_away = any(down.end == inf for down in downs.get(write.owner, ()))
         is_there = leases.is_held(write.owner, inf) and not is_away

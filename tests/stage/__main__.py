@@ -91,15 +91,15 @@ def _all(seeds: range, mutant: str | None) -> Iterator[tuple[int, list[str]]]:
 def _begin(mutant: str | None) -> None:
     logging.disable(logging.CRITICAL)
     gc.freeze()
-    gc.set_threshold(
-        100_000, 50, 50
-    )  # a play makes few cycles, and looking for them takes a tenth
+    gc.disable()  # a play makes few cycles, and looking for them takes a twentieth
     if mutant:
         MUTANTS[mutant].apply()
 
 
 def _play_some(seeds: list[int]) -> list[tuple[int, list[str]]]:
-    return [(seed, play(Setup.of(seed)).problems) for seed in seeds]
+    played = [(seed, play(Setup.of(seed)).problems) for seed in seeds]
+    gc.collect()
+    return played
 
 
 def _show(seed: int, mutant: str | None) -> int:

@@ -48,38 +48,19 @@ class Deadlock(AssertionError):
 class Callback:
     """A call that is due; the loop's own handle."""
 
-    __slots__ = ("_args", "_call", "_cancelled", "_context", "process", "when_due")
+    __slots__ = ("args", "call", "context", "is_cancelled")
 
     def __init__(
         self, call: Callable[..., object], args: tuple[object, ...], context: Context | None
     ) -> None:
-        self._call = call
-        self._args = args
-        self._context = context or copy_context()
-        self._cancelled = False
-        self.process = self._context.get(PROCESS)
-        self.when_due = 0.0
+        self.call = call
+        self.args = args
+        self.context = context or copy_context()
+        self.is_cancelled = False
 
     def cancel(self) -> None:
         """Never call it."""
-        self._cancelled = True
-
-    def cancelled(self) -> bool:
-        """Return whether it was cancelled."""
-        return self._cancelled
-
-    def when(self) -> float:
-        """Return when it is due."""
-        return self.when_due
-
-    def run(self) -> None:
-        """Call it, unless its process is stopped."""
-        if self._cancelled:
-            return
-        if self.process is not None and self.process.is_stopped:
-            self.process.waiting.append(self)
-            return
-        self._context.run(self._call, *self._args)
+        self.is_cancelled = True
 
 
 class VirtualLoop(AbstractEventLoop):
@@ -90,10 +71,8 @@ class VirtualLoop(AbstractEventLoop):
         self._ready = deque[Callback]()
         self._timers = list[tuple[float, int, Callback]]()
         self._numbers = itertools.count()
-        self.tasks = set[Task[Any]]()
-        """Tasks that have not ended; kept, since those of a killed process never do."""
-        self.callbacks = 0
-        """How many callbacks have run."""
+        self._tasks = list[Task[Any]]()
+        """All of them; kept, since those of a killed process never end."""
 
     @override
     def time(self) -> float:
@@ -126,7 +105,6 @@ class VirtualLoop(AbstractEventLoop):
         context: Context | None = None,
     ) -> Callback:
         handle = Callback(callback, args, context)
-        handle.when_due = when
         heapq.heappush(self._timers, (when, next(self._numbers), handle))
         return handle
 
@@ -143,8 +121,7 @@ class VirtualLoop(AbstractEventLoop):
         context: Context | None = None,
     ) -> Task[T]:
         task = Task(coro, loop=self, name=name, context=context)
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        self._tasks.append(task)
         return task
 
     @override
@@ -201,16 +178,17 @@ class VirtualLoop(AbstractEventLoop):
         """Cancel what is left, also of killed and paused processes, so that nothing leaks."""
         for process in processes:
             self.resume(process)
-        for task in list(self.tasks):
+        for task in self._tasks:
             task.cancel()
         for _ in range(_LAST_TURNS):
             if not self._ready and not self._timers:
-                for task in list(self.tasks):
+                for task in self._tasks:
                     task.cancel()
-            if not self.tasks:
+            self._tasks = [task for task in self._tasks if not task.done()]
+            if not self._tasks:
                 return
             self._turn()
-        raise AssertionError(f"tasks do not end: {[task.get_name() for task in self.tasks]}")
+        raise AssertionError(f"tasks do not end: {[task.get_name() for task in self._tasks]}")
 
     def resume(self, process: Process) -> None:
         """Let a paused process go on with what was due meanwhile."""
@@ -219,12 +197,20 @@ class VirtualLoop(AbstractEventLoop):
         process.waiting.clear()
 
     def _turn(self) -> None:
-        if not self._ready:
-            if not self._timers:
+        """Call what is ready, and what is due then; that of a stopped process waits."""
+        ready, timers = self._ready, self._timers
+        if not ready:
+            if not timers:
                 raise Deadlock("no callback is due")
-            self._time = max(self._time, self._timers[0][0])
-        while self._timers and self._timers[0][0] <= self._time:
-            self._ready.append(heapq.heappop(self._timers)[2])
-        for _ in range(len(self._ready)):
-            self.callbacks += 1
-            self._ready.popleft().run()
+            self._time = max(self._time, timers[0][0])
+        while timers and timers[0][0] <= self._time:
+            ready.append(heapq.heappop(timers)[2])
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle.is_cancelled:
+                continue
+            process = handle.context.get(PROCESS)
+            if process is not None and process.is_stopped:
+                process.waiting.append(handle)
+            else:
+                handle.context.run(handle.call, *handle.args)

@@ -17,7 +17,7 @@ from sharder.core.leases.state import is_held
 from sharder.core.names import drain_label, owner_label
 from sharder.kube.client import JSON, MERGE_PATCH
 from sharder.kube.typed_stores import LEASES
-from tests.history.judging import Verdict, judge
+from tests.history.judging import Verdict, judge, left_in
 from tests.history.schedule import Fault, Kind, schedule
 from tests.history.traces import Request, Trace
 from tests.stage.actors import RING, Actor
@@ -181,7 +181,7 @@ class _Play:
         self.odd += [f"not at rest: {each}" for each in self._out_of_place()]
 
     def _is_at_rest(self) -> bool:
-        return not self._out_of_place() and not judge(self.stage.history.trace()).left
+        return not self._out_of_place() and not left_in(self.stage.history.trace())
 
     async def _counted(self) -> None:
         """Wait until each replica counts the objects that there are; note which does not."""

@@ -82,7 +82,7 @@ class MemoryClient(kube.Client):
 
 def call_of(user: Client, call: kube.Call) -> Call:
     """Return the request as the server reads it, with a body of its own."""
-    body = msgspec.json.decode(msgspec.json.encode(call.body))
+    body = None if call.body is None else msgspec.json.decode(msgspec.json.encode(call.body))
     return Call(**msgspec.structs.asdict(call) | {"client": user, "body": body})
 
 

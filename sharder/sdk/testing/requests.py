@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import msgspec
 from typing_extensions import override
@@ -75,6 +76,7 @@ class Place:
     subresource: str = ""
 
 
+@lru_cache(maxsize=1024)
 def place_of(path: str) -> Place:
     """Return what a path such as `/apis/apps/v1/namespaces/demo/deployments/web/status` names.
 
