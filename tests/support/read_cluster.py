@@ -54,7 +54,7 @@ class ReadCluster:
             leases=self.leases,
             namespaces=self.namespaces,
             objects=self.objects,
-            dated=self._dated,
+            dated=lambda of: self.objects.stores[of.id].decoding(DatedObject),
             now=NOW + timedelta(seconds=20),
             clock=self.clock,
         )
@@ -64,9 +64,6 @@ class ReadCluster:
         await self.namespaces.create("", {"metadata": {"name": "default"}})
         for name in (A, B):
             await self.leases.create("default", as_body(lease(name)))
-
-    def _dated(self, resource: Resource) -> FakeStore[DatedObject]:
-        return self.objects.stores[resource.id].decoding(DatedObject)
 
     async def add(self, resource: GroupResource, thing: PartialObject) -> None:
         await self.objects.stores[resource].create(thing.metadata.namespace, as_body(thing))
