@@ -1,7 +1,7 @@
 """Find controlled objects, and move them to the shards of their owners."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
@@ -20,6 +20,8 @@ from sharder.runtime.task_pool import batch
 CONCURRENT_LISTS = 8
 """Lists at the same time: each holds a page."""
 
+FOLLOWED_TOGETHER = 100
+"""Controlled objects whose owners are read together."""
 
 Dependent: TypeAlias = tuple[Resource, PartialObject]
 """A controlled object, as it was listed."""
@@ -167,6 +169,57 @@ class DependentsFollower:
         if controller_of(obj) != uid:
             return Keep("its controller has changed")
         return plan_controlled(snapshot, obj, self._owners)
+
+
+class Gathering:
+    """Finds the objects of a controlled resource that are not with their owners.
+
+    The known owners are as old as their list.  A newer owner, or an owner of a resource that does
+    not list this one in `controlledResources`, can be in work on the object's shard.
+    """
+
+    def __init__(
+        self, snapshot: RingSnapshot, mover: Mover, main: GroupResource, owners: Owners
+    ) -> None:
+        """`owners` are the listed objects of the main resource."""
+        self._snapshot = snapshot
+        self._mover = mover
+        self._main = main
+        self._owners = owners
+
+    async def run(self, resource: Resource, listed: AsyncIterator[PartialObject]) -> int:
+        """Move those objects; return how many of all have no controller.
+
+        Raises:
+            ApiError: the resource of an owner is unknown.
+        """
+        found, uncontrolled, leading = list[Dependent](), 0, self._leading(resource.id)
+        async for obj in listed:
+            by = self._snapshot.controller_resource(obj)
+            is_mine = (by if by in leading else leading[0]) == self._main
+            if not is_mine or not self._snapshot.selects(obj, Role.CONTROLLED):
+                continue
+            uncontrolled += obj.metadata.controller is None
+            if not isinstance(plan_controlled(self._snapshot, obj, self._owners), Keep):
+                found.append((resource, obj))
+            if len(found) >= FOLLOWED_TOGETHER:
+                await DependentsFollower(self._snapshot, self._mover).run(found)
+                found.clear()
+        await DependentsFollower(self._snapshot, self._mover).run(found)
+        return uncontrolled
+
+    def _leading(self, controlled: GroupResource) -> list[GroupResource]:
+        """Return the main resources that list a controlled one, and gather its objects.
+
+        Each gathers those of its own objects, and the first one also all others.
+        """
+        served = {kind.resource for kind in self._snapshot.kinds.values()}
+        return [
+            main.id
+            for main in self._snapshot.resources
+            if controlled in {each.id for each in main.controlled_resources}
+            and main.id in {*served, self._main}
+        ]
 
 
 def controller_of(obj: PartialObject) -> str:

@@ -10,22 +10,18 @@ a drain and control others (docs/protocol.md, "Moving objects").
 """
 
 import logging
-from collections.abc import Sequence
 
 from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
-from sharder.controllers.movement.pass_context import PassContext
-from sharder.controllers.movement.ring_pass import pass_over
+from sharder.controllers.movement.ring_pass import RingPass
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import (
     MAX_NAMESPACES,
-    ListScope,
     Part,
     ResourceKey,
     parts_of,
-    scope_of,
 )
 from sharder.core.api.lease import to_the_second
 from sharder.core.api.ring import LastResync, RingResource
@@ -103,29 +99,28 @@ class Resync:
         began = self._ports.clock.monotonic()
         self._mover.written.forget(name)
         try:
-            resources, scope = snapshot.resources, scope_of(snapshot)
-            context = await self._run(snapshot, resources, scope, is_whole=True)
+            done = await self._run(snapshot)
         except Superseded:
             return AGAIN_SECONDS
         seconds = self._ports.clock.monotonic() - began
         self._ports.metrics.times["resync_duration_seconds"].observe(seconds, name)
-        done = self._mover.written.totals[name]
+        totals = self._mover.written.totals[name]
         report = self.reports[name] = LastResync(
             time=to_the_second(self._ports.clock.now()),
             duration_seconds=round(seconds, 3),
-            assigned=done["assigned"],
-            moved=done["moved"],
-            drained=done["drained"],
-            conflicts=done["conflicts"],
+            assigned=totals["assigned"],
+            moved=totals["moved"],
+            drained=totals["drained"],
+            conflicts=totals["conflicts"],
         )
-        counts = {what: done[what] for what in ("assigned", "moved", "drained", "failed")}
+        counts = {what: totals[what] for what in ("assigned", "moved", "drained", "failed")}
         fields = {"ring": name, **counts, "seconds": report.duration_seconds}
         _log.log(logging.INFO if any(counts.values()) else logging.DEBUG, "resynced", extra=fields)
         self._ports.on_problem(name, "strategy", self._mover.written.faults.get(name))
         self._count.passed(name)
         self._ports.on_change(name)
         usual = self._next_in(name, snapshot.members, rescued=report.moved)
-        return min(usual, context.again_in or usual)
+        return min(usual, done.again_in or usual)
 
     async def read_again(self, part: Part) -> float | None:
         """Pass over one part; return the seconds until the next pass over it, if it needs one."""
@@ -136,16 +131,14 @@ class Resync:
             return None
         if role is Role.CONTROLLED:
             return await self._find_again(part)
-        main = [each for each in snapshot.resources if each.id == part.resource]
-        scope = (part.namespace,) if part.namespace else scope_of(snapshot)
         try:
-            context = await self._run(snapshot, main, scope)
+            done = await self._run(snapshot, part)
         except Superseded:
             return AGAIN_SECONDS
-        if part not in context.unread:
+        if part not in done.unread:
             self._unread.forget(part)
         self._count.moved(part.ring)
-        return context.again_in
+        return done.again_in
 
     def scope_grew(self, ring: RingName, added: frozenset[str]) -> None:
         """Pass over namespaces that were added to the ring's scope; an empty set does nothing.
@@ -190,22 +183,12 @@ class Resync:
             self._ports.resync_ring(part.ring)
         return None
 
-    async def _run(
-        self,
-        snapshot: RingSnapshot,
-        main: Sequence[RingResource],
-        list_scope: ListScope,
-        *,
-        is_whole: bool = False,
-    ) -> PassContext:
-        """Pass over some parts, and count them."""
-        context = PassContext(
-            snapshot=snapshot, ports=self._ports, mover=self._mover, handover=self._handover
-        )
-        skips = self._unread if is_whole else ()
-        read = await pass_over(context, main, list_scope, skips=skips, drains_excess=is_whole)
-        for part, error in context.unread.items():
-            self._unread.failed(part, error)
+    async def _run(self, snapshot: RingSnapshot, part: Part | None = None) -> RingPass:
+        """Pass over one part, or over all that can be read."""
+        done = RingPass(snapshot, self._ports, self._mover, self._handover)
+        read = await done.run(part, self._unread)
+        for unread, error in done.unread.items():
+            self._unread.failed(unread, error)
         parts = parts_of(snapshot)
         for each in read:
             if each.part in parts:
@@ -213,7 +196,7 @@ class Resync:
             if self._unread.read(each.part):
                 self._count.moved(each.part.ring)
                 self._pass_again(each.part.ring, each.main, each.part.namespace)
-        return context
+        return done
 
     def _next_in(self, name: RingName, members: Members, *, rescued: int) -> float:
         """Return the seconds until the next pass, independent of passes in between."""

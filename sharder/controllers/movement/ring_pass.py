@@ -1,123 +1,287 @@
 """One pass over parts of a ring, decided from one snapshot; each part runs for itself.
 
-First rescue objects without a working shard, then drain full shards, then follow the placement.
+First rescue objects without a working shard, those that lead others after these, then drain full
+shards, then follow the placement.  Memory does not grow with the number of objects: main objects
+are remembered only if they wait for a drain and control others (docs/protocol.md, "Moving
+objects").
 """
 
-from collections.abc import Awaitable, Callable, Collection
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
-from sharder.controllers.movement.part_pass import PartPass
-from sharder.controllers.movement.pass_context import PassContext
-from sharder.controllers.scope import ListScope, Part, ResourceKey
+from sharder.controllers.movement.dependents import Gathering
+from sharder.controllers.movement.handover import Handover
+from sharder.controllers.movement.handover_queue import AT_ONCE
+from sharder.controllers.movement.mover import Decide, Deferred, Mover
+from sharder.controllers.ports import Ports
+from sharder.controllers.scope import (
+    ListScope,
+    Part,
+    ResourceKey,
+    naming_the_rule,
+    requests_of,
+    scope_of,
+)
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import RingResource
+from sharder.core.errors import ApiError, NotFound
 from sharder.core.movement.desired import excess_of
-from sharder.core.movement.planner import keep_priority_of, plan_displaced
-from sharder.core.names import ShardName
+from sharder.core.movement.planner import (
+    Owners,
+    following_labels,
+    is_free,
+    keep_priority_of,
+    plan_displaced,
+    plan_owned,
+    stranded_labels,
+)
+from sharder.core.movement.step import Keep
+from sharder.core.names import GroupResource, ShardName
 from sharder.core.placement.ranking import LowestPriorities
-from sharder.core.ring.snapshot import RingSnapshot
-from sharder.runtime.task_pool import batch
+from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.runtime.task_pool import Batch, batch
 
 CONCURRENT_PARTS: Final = 8
 """Parts of a pass that are listed at the same time: each holds a page of up to 8 MB."""
 
+WAIT_SECONDS: Final = 10.0
+"""Seconds for which a pass waits for its budget, counted from the first deferred drain; the
+remaining drains wait for the next pass (docs/protocol.md, "Budgets")."""
 
-async def pass_over(
-    context: PassContext,
-    main: Collection[RingResource],
-    list_scope: ListScope,
-    *,
-    skips: UnreadParts | tuple[()] = (),
-    drains_excess: bool = False,
-) -> list[PartPass]:
-    """Rescue orphaned objects, then drain full shards, then follow the placement.
+RETRY_SECONDS: Final = 0.2
+"""Seconds between two checks of the budget; an acknowledgement takes about as long."""
 
-    Args:
-        context: What all parts share.
-        main: The main resources of the parts.
-        list_scope: The namespaces of the requests that contain all objects of the pass.
-        skips: The parts that are left out.
-        drains_excess: Whether to drain full shards.
-
-    Returns:
-        The parts that were read.
-
-    Raises:
-        Superseded: we lost leadership, or the ring has changed.
-    """
-    context.mover.check(context.snapshot)
-    parts = list[PartPass]()
-    for resource in main:
-        found = await _parts(context, resource, list_scope, skips)
-        parts += [part for part in found if part.part not in skips]
-    await _each(context, parts, PartPass.rescue)
-    if drains_excess:
-        await _drain_excess(context, parts)
-    await _each(context, parts, PartPass.follow)
-    return [part for part in parts if part.part not in context.unread]
+MIN_SECONDS, MAX_SECONDS = 1.0, 15.0
+"""Limits of the seconds until the next pass if drains are still deferred at the end of a pass; the
+maximum is as long as after a change, because a pass also rescues objects, which needs no
+budget."""
 
 
-async def _parts(
-    context: PassContext,
-    main: RingResource,
-    list_scope: ListScope,
-    skips: UnreadParts | tuple[()],
-) -> list[PartPass]:
-    whole = Part(ResourceKey(context.snapshot.name, main.id))
-    if whole in skips:
-        return []
-    try:
-        resource = await context.find(main.id)
-    except Unreadable as error:
-        context.unread[whole] = error
-        return []
-    scopes = [(each,) for each in list_scope] if resource.namespaced else [list_scope]
-    return [PartPass(context, main, resource, scope) for scope in scopes]
+@dataclass(slots=True, kw_only=True, eq=False)
+class ListedPart:
+    """A part of a main resource, and what a pass learns from its lists."""
+
+    part: Part
+    main: RingResource
+    """The resource, as the ring has it."""
+    resource: Resource
+    """The same, as it is served."""
+    list_scope: ListScope
+    """The namespace of the part; those of all for a cluster-scoped resource."""
+    leads: bool
+    owners: Owners = field(default_factory=Owners)
+    uncontrolled: int = 0
+    """The listed objects of controlled resources that have no controller."""
 
 
-async def _each(
-    context: PassContext,
-    parts: Collection[PartPass],
-    work: Callable[[PartPass], Awaitable[None]],
-) -> None:
-    """Run `work` on each part that could be read so far."""
+class RingPass:
+    """A pass over some parts."""
 
-    async def noting(part: PartPass) -> None:
+    def __init__(
+        self, snapshot: RingSnapshot, ports: Ports, mover: Mover, handover: Handover
+    ) -> None:
+        self._snapshot = snapshot
+        self._ports = ports
+        self._mover = mover
+        self._handover = handover
+        self.unread: dict[Part, Unreadable] = {}
+        """The parts that could not be read, and the controlled resources that are not served."""
+        self.again_in: float | None = None
+        """Seconds until the next pass can drain more, None if no drain is left to it."""
+        self._waits_until: float | None = None
+
+    async def run(self, part: Part | None, skips: UnreadParts) -> list[ListedPart]:
+        """Pass over one part, or over all but those that are skipped; return the parts read.
+
+        Raises:
+            Superseded: we lost leadership, or the ring has changed.
+        """
+        self._mover.check(self._snapshot)
+
+        def is_wanted(each: Part) -> bool:
+            return each not in skips if part is None else each.resource == part.resource
+
+        parts, name = list[ListedPart](), self._snapshot.name
+        scope = (part.namespace,) if part and part.namespace else scope_of(self._snapshot)
+        for main in self._snapshot.resources:
+            if is_wanted(Part(ResourceKey(name, main.id))):
+                parts += [p for p in await self._parts(main, scope) if is_wanted(p.part)]
+        await self._each(parts, self._rescue)
+        for shard, excess in excess_of(self._snapshot).items() if part is None else ():
+            await self._drain_excess(parts, shard, excess)
+        await self._each(parts, self._follow)
+        return [each for each in parts if each.part not in self.unread]
+
+    async def _parts(self, main: RingResource, list_scope: ListScope) -> list[ListedPart]:
+        whole = Part(ResourceKey(self._snapshot.name, main.id))
         try:
-            await work(part)
+            resource = await self._find(main.id)
         except Unreadable as error:
-            context.unread[part.part] = error
+            self.unread[whole] = error
+            return []
+        return [
+            ListedPart(
+                part=whole._replace(namespace=scope[0] if resource.namespaced else ""),
+                main=main,
+                resource=resource,
+                list_scope=scope,
+                leads=self._snapshot.roles[main.id] is Role.LEADING,
+            )
+            for scope in ([(n,) for n in list_scope] if resource.namespaced else [list_scope])
+        ]
 
-    async with batch(CONCURRENT_PARTS) as running:
-        for part in parts:
-            if part.part not in context.unread:
-                await running.add(noting(part))
+    async def _each(
+        self, parts: Collection[ListedPart], work: Callable[[ListedPart], Awaitable[None]]
+    ) -> None:
+        """Run `work` on each part that could be read so far."""
 
+        async def noting(part: ListedPart) -> None:
+            try:
+                await work(part)
+            except Unreadable as error:
+                self.unread[part.part] = error
 
-async def _drain_excess(context: PassContext, parts: Collection[PartPass]) -> None:
-    """Drain the objects above a ceiling, one shard after the other."""
-    snapshot = context.snapshot
-    for shard, excess in excess_of(snapshot).items():
+        async with batch(CONCURRENT_PARTS) as running:
+            for part in parts:
+                if part.part not in self.unread:
+                    await running.add(noting(part))
+
+    # The three phases
+
+    async def _rescue(self, part: ListedPart) -> None:
+        """Assign objects without a working shard, those that lead others after these."""
+        free = list[PartialObject]()
+        async with batch(self._mover.limit) as writes:
+            async for obj in self._main_objects(part, stranded_labels(self._snapshot)):
+                if is_free(self._snapshot, obj):
+                    free.append(obj)
+                else:
+                    await self._move_if_owned(writes, part, obj)
+                if len(free) >= AT_ONCE:
+                    await self._hand_over(part, free)
+        await self._hand_over(part, free)
+
+    async def _hand_over(self, part: ListedPart, free: list[PartialObject]) -> None:
+        left = await self._handover.rescue(self._snapshot, part.resource, free)
+        for obj in free:
+            if obj.metadata.ref not in left:
+                part.owners.forget(obj)
+        free.clear()
+
+    async def _drain_excess(
+        self, parts: Collection[ListedPart], shard: ShardName, excess: int
+    ) -> None:
+        """Drain the objects above a ceiling, except those that leave the shard anyway."""
         displaced = LowestPriorities[tuple[Resource, PartialObject]](excess)
-        await _each(context, parts, partial(_offer, snapshot, shard, displaced))
-        decide = partial(plan_displaced, shard=shard)
-        async with batch(context.mover.limit) as writes:
+
+        async def offer(part: ListedPart) -> None:
+            labels = f"{self._snapshot.owner_label}={shard}"
+            async with aclosing(self._stream(part, part.resource, labels)) as found:
+                async for obj in found:
+                    if self._snapshot.selects(obj) and self._snapshot.entry_of(obj).stays:
+                        priority = keep_priority_of(self._snapshot, obj, shard)
+                        displaced.offer(priority, (part.resource, obj))
+
+        await self._each(parts, offer)
+        async with batch(self._mover.limit) as writes:
             for resource, obj in displaced.items():
-                await writes.add(context.move(resource, obj, decide))
+                await writes.add(self._move(resource, obj, partial(plan_displaced, shard=shard)))
 
+    async def _follow(self, part: ListedPart) -> None:
+        """Drain objects that belong elsewhere, withdraw outdated drains, and gather dependents."""
+        for labels in following_labels(self._snapshot):
+            async with batch(self._mover.limit) as writes:
+                async for obj in self._main_objects(part, labels):
+                    await self._move_if_owned(writes, part, obj)
+        for controlled in part.main.controlled_resources if part.leads else ():
+            if self._snapshot.roles[controlled.id] is Role.CONTROLLED:
+                await self._gather(part, controlled.id)
 
-async def _offer(
-    snapshot: RingSnapshot,
-    shard: ShardName,
-    displaced: LowestPriorities[tuple[Resource, PartialObject]],
-    part: PartPass,
-) -> None:
-    """Offer the shard's objects of a part, except objects that leave the shard anyway."""
-    async with aclosing(part.stream(part.resource, f"{snapshot.owner_label}={shard}")) as found:
-        async for obj in found:
-            if snapshot.selects(obj) and snapshot.entry_of(obj).stays:
-                priority = keep_priority_of(snapshot, obj, shard)
-                displaced.offer(priority, (part.resource, obj))
+    # Main objects
+
+    async def _main_objects(
+        self, part: ListedPart, labels: str
+    ) -> AsyncGenerator[PartialObject, None]:
+        """Yield the matching main objects in scope, and learn where each is."""
+        async with aclosing(self._stream(part, part.resource, labels)) as found:
+            async for obj in found:
+                if part.leads:
+                    part.owners.note(self._snapshot, obj)
+                if self._snapshot.selects(obj):
+                    self._ports.annotation_warnings.check(self._snapshot, obj)
+                    yield obj
+
+    async def _move_if_owned(self, writes: Batch, part: ListedPart, obj: PartialObject) -> None:
+        if not isinstance(self._mover.plan(self._snapshot, obj, plan_owned), Keep):
+            await writes.add(self._move(part.resource, obj, plan_owned))
+
+    async def _move(self, resource: Resource, obj: PartialObject, decide: Decide) -> None:
+        """Move one object, if it is drained when there is room."""
+        step = await self._mover.move(self._snapshot.name, resource, obj, decide)
+        while isinstance(step, Deferred) and await self._has_room(step.shard):
+            step = await self._mover.move(self._snapshot.name, resource, obj, decide)
+
+    async def _has_room(self, shard: ShardName) -> bool:
+        """Wait until the budget allows another drain; return False if that takes too long."""
+        clock, limits = self._ports.clock, self._snapshot.ring.spec.movement
+        if self._waits_until is None:
+            self._waits_until = clock.monotonic() + WAIT_SECONDS
+        budget = self._mover.table.budget(self._snapshot.name)
+        while refusal := budget.refusal(shard, limits, leads=True):
+            if clock.monotonic() + refusal.seconds > self._waits_until:
+                again = min(max(refusal.seconds, MIN_SECONDS), MAX_SECONDS)
+                self.again_in = min(again, self.again_in or again)
+                return False
+            await clock.sleep(RETRY_SECONDS)
+            self._mover.check(self._snapshot)
+        return True
+
+    async def _gather(self, part: ListedPart, controlled: GroupResource) -> None:
+        """Move objects that are not with their owners; none if their resource is not served."""
+        try:
+            resource = await self._find(controlled)
+            gathering = Gathering(self._snapshot, self._mover, part.main.id, part.owners)
+            async with aclosing(self._stream(part, resource)) as found:
+                with self._reading(part.main.id):
+                    part.uncontrolled += await gathering.run(resource, found)
+        except Unreadable as error:
+            if not isinstance(error.error, NotFound):
+                raise
+            self.unread[Part(ResourceKey(self._snapshot.name, controlled))] = error
+
+    # Reads
+
+    async def _stream(
+        self, part: ListedPart, resource: Resource, labels: str = ""
+    ) -> AsyncGenerator[PartialObject, None]:
+        """Yield the matching objects of a resource, page by page; some can be out of scope.
+
+        Raises:
+            Unreadable: the list failed.
+            Superseded: we lost leadership, or the ring has changed.
+        """
+        for namespace in requests_of(resource, part.list_scope):
+            with self._reading(resource.id, namespace):
+                store = self._ports.objects.of(resource, labels, namespace=namespace)
+                async with aclosing(store.stream()) as found:
+                    async for obj in found:
+                        self._mover.check(self._snapshot)
+                        yield obj
+
+    async def _find(self, of: GroupResource) -> Resource:
+        with self._reading(of):
+            return await self._ports.objects.find(of)
+
+    @contextmanager
+    def _reading(self, of: GroupResource, namespace: str = "") -> Iterator[None]:
+        """Raise `Unreadable`, with the missing right, for an error of the API server."""
+        try:
+            with naming_the_rule(of):
+                yield
+        except ApiError as error:
+            part = Part(ResourceKey(self._snapshot.name, of), namespace)
+            raise Unreadable(part, error) from error
