@@ -72,8 +72,6 @@ class Drains:
         self._cancel = cancel
         self._clock = context.clock
         self._drains: dict[str, Drain] = {}
-        self.has_listed = False
-        """Whether all draining objects are known."""
         served, cluster, identity = context.found[resource], context.cluster, context.identity
         draining = f"{identity.selector},{identity.drain_label}"
         self._objects = cluster.objects(served, draining)
@@ -94,7 +92,6 @@ class Drains:
     def _update(self, event: Event[OwnObject]) -> None:
         match event:
             case Listed(items):
-                self.has_listed = True
                 before, self._drains = self._drains, {}
                 for obj in items:
                     self._drains[obj.metadata.uid] = self._drain(obj, before)

@@ -164,11 +164,6 @@ class LeaseThread(Workload):
 
     @property
     @override
-    def has_listed(self) -> bool:
-        return all(each.has_listed for each in self._drains)
-
-    @property
-    @override
     def is_empty(self) -> bool:
         return not self._gate.objects or self._ended.is_set()
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from typing_extensions import override
 
-from sharder.core.api.meta import Json, Resource
+from sharder.core.api.meta import Json
 from sharder.core.errors import ApiError, Conflict, NotFound
 from sharder.core.names import WATCHES_ANNOTATION, GroupResource
 from sharder.ports import Changed, Event, Listed, Removed
@@ -36,16 +36,16 @@ class Followers:
     context: ShardContext
     view: View
     mains: Sequence[GroupResource]
-    watched: dict[GroupResource, Watched[OwnObject]] = field(default_factory=dict)
-    """How well the watches go."""
-    _listed: set[GroupResource] = field(default_factory=set)
-    """What has been listed since they began, or began anew."""
+    watched: list[Watched[OwnObject]] = field(init=False)
+    """The watches."""
     _anew: asyncio.Event = field(default_factory=asyncio.Event)
 
-    @property
-    def have_listed(self) -> bool:
-        """Whether all objects are known, up to where the watches have come."""
-        return len(self._listed) == len(self.mains)
+    def __post_init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        found = (self.context.found[each] for each in self.mains)
+        self.watched = [Watched(self.objects(each.id), each, self.context) for each in found]
 
     def objects(self, resource: GroupResource) -> OwnObjects:
         """Return the objects of this shard."""
@@ -54,9 +54,9 @@ class Followers:
 
     async def list_anew(self) -> None:
         """List all objects now, which our watches may not have shown yet, and go on from there."""
-        self._listed = set()
+        self._begin()
         self._anew.set()
-        while not self.have_listed:
+        while not all(each.has_listed for each in self.watched):
             await self.context.clock.sleep(_POLL_SECONDS)
 
     async def run(self) -> None:
@@ -67,22 +67,12 @@ class Followers:
         """
         while True:
             self._anew.clear()
-            self._listed = set()
-            await race(self._follow_all(self._listed), self._anew.wait())
+            await race(*map(self._follow, self.watched), self._anew.wait())
 
-    async def _follow_all(self, listed: set[GroupResource]) -> None:
-        async with asyncio.TaskGroup() as group:
-            for resource in self.mains:
-                found = self.context.found[resource]
-                group.create_task(self._follow(found, listed), name="follow")
-
-    async def _follow(self, resource: Resource, listed: set[GroupResource]) -> None:
-        source, here = self.objects(resource.id), self.view.gate.here
-        watched = self.watched[resource.id] = Watched(source, resource, self.context)
+    async def _follow(self, watched: Watched[OwnObject]) -> None:
         async with aclosing(watched.follow("watch own objects")) as events:
             async for event in events:
-                _record(here, resource.id, event)
-                listed.add(resource.id)  # which comes first
+                _record(self.view.gate.here, watched.resource.id, event)
                 del event  # the next one can be days away, and a list is large
 
 
@@ -116,13 +106,8 @@ class Work(Workload):
 
     @property
     @override
-    def has_listed(self) -> bool:
-        return self.followers.have_listed
-
-    @property
-    @override
     def watched(self) -> Iterable[Watched[OwnObject]]:
-        return self.followers.watched.values()
+        return self.followers.watched
 
     @override
     def problem(self, seconds: float) -> str:

@@ -52,11 +52,6 @@ class Controllers(Workload):
 
     @property
     @override
-    def has_listed(self) -> bool:
-        return all(each.owned.has_listed for each in self._controllers)
-
-    @property
-    @override
     def watched(self) -> Iterator[Watched[OwnObject]]:
         return (each.watched for one in self._controllers for each in one.collections)
 

@@ -53,9 +53,9 @@ class Workload(ABC):
         """How many objects the shard has."""
 
     @property
-    @abstractmethod
     def has_listed(self) -> bool:
-        """Whether the shard has listed its objects, so that it knows all of them."""
+        """Whether the shard knows all its objects."""
+        return all(each.has_listed for each in self.watched)
 
     @property
     def is_empty(self) -> bool:

@@ -22,7 +22,7 @@ class Watched(Generic[V]):
 
     def __init__(self, inner: Watchable[V], resource: Resource, context: ShardContext) -> None:
         self._inner = inner
-        self._resource = resource
+        self.resource = resource
         self._context = context
         self._clock = context.clock
         self._error: ApiError | None = None
@@ -31,6 +31,8 @@ class Watched(Generic[V]):
         """When (monotonic seconds) the first and the last failure in a row were seen."""
         self._standing: float | None = None
         """Since when (monotonic seconds) the watch works."""
+        self.has_listed = False
+        """Whether a watch has begun after a list, so that all objects are known."""
 
     def problem(self, seconds: float) -> str:
         """Return why the watch has failed for `seconds`; empty if it has not.
@@ -40,7 +42,7 @@ class Watched(Generic[V]):
         first, last = self._failing
         if self._error is None or last - first < seconds:
             return ""
-        return f"cannot watch {self._resource.id}: {self._error}"
+        return f"cannot watch {self.resource.id}: {self._error}"
 
     def stands(self, seconds: float) -> bool:
         """Return whether the watch has worked for `seconds`."""
@@ -63,6 +65,7 @@ class Watched(Generic[V]):
         def works(version: str) -> None:
             if self._standing is None:
                 self._standing, self._error = self._clock.monotonic(), None
+                self.has_listed = True
             on_bookmark(version)
 
         return follow(
@@ -86,8 +89,8 @@ class Watched(Generic[V]):
 
     async def _look_up(self) -> None:
         try:
-            found = await self._context.cluster.find(self._resource.id)
+            found = await self._context.cluster.find(self.resource.id)
         except ApiError:
             return  # it is not served, or this is unknown
-        if found.version != self._resource.version:
+        if found.version != self.resource.version:
             raise LeaseLost(f"{found.id} is served as {found.version} now: start again")

@@ -32,8 +32,6 @@ class OwnedObjects:
         """`when` is whether a change needs work while the object stays `OURS`."""
         self.identity = identity
         self._handoff = handoff
-        self.has_listed = False
-        """Whether the shard has listed its objects."""
         self._when = when
         self._objects: dict[ObjectRef, OwnMeta] = {}
 
@@ -57,7 +55,6 @@ class OwnedObjects:
         changes: dict[ObjectRef, OwnMeta | None]
         match event:
             case Listed(items):
-                self.has_listed = True
                 now = {each.metadata.ref: each.metadata for each in items}
                 changes = {**dict.fromkeys(self._objects), **now}
             case Changed(obj):

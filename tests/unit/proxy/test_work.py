@@ -87,7 +87,7 @@ async def test_what_is_assigned_while_the_objects_are_listed_is_not_forgotten() 
     followers = Followers(context, view, [JOBS])
 
     async def has_listed() -> bool:
-        return followers.have_listed
+        return followers.watched[0].has_listed
 
     following = asyncio.ensure_future(followers.run())
     await eventually(has_listed, within=5)
