@@ -73,7 +73,8 @@ class LeaseHolder:
         self._error_log = ErrorLog(f"hold lease {ref}")
         self._watched = watched
         self._on_attempt = on_attempt
-        self._renewing = asyncio.Lock()
+        self._is_due = asyncio.Event()
+        """Set if the next renewal must not wait."""
         self._logged_holder = ""
         """The last holder that was logged."""
 
@@ -125,12 +126,15 @@ class LeaseHolder:
                 passed.
         """
         while True:
-            due = self._clock.monotonic() + min(self._timing.retry_period, max(self.left(), 0))
-            await self._clock.sleep(due - self._clock.monotonic())
+            pause = min(self._timing.retry_period, max(self.left(), 0))
+            due = self._clock.monotonic() + pause
+            await race(self._clock.sleep(pause), self._is_due.wait())
+            self._is_due.clear()
             left = self.left()
             if left <= 0:
                 self._raise_lost(self._why_not_renewed(late=self._clock.monotonic() - due))
-            await self._try_to_renew(left)
+            with self._attempt():
+                await self._in_time(self._renew(), left)
 
     async def while_held(self, work: Callable[[], Awaitable[object]]) -> None:
         """Await `work`, and renew the Lease meanwhile.
@@ -143,16 +147,10 @@ class LeaseHolder:
             await work()
             renewal.cancel()
 
-    async def evacuate(self) -> None:
-        """Request the evacuation of all objects by an annotation of the Lease, until `release`.
-
-        Call this while `keep` runs; if the write fails, the next renewal includes the annotation.
-
-        Raises:
-            LeaseLost: another client holds or has released the Lease.
-        """
+    def evacuate(self) -> None:
+        """Let renewals request the evacuation of all objects, from now on until `release`."""
         self._record.wants_evacuation = True
-        await self._try_to_renew(max(self.left(), 0))
+        self._is_due.set()
 
     async def release(self) -> bool:
         """Release the Lease if it is ours, so that others need not wait; never raises.
@@ -232,10 +230,6 @@ class LeaseHolder:
                 return False
         return True
 
-    async def _try_to_renew(self, left: float) -> None:
-        with self._attempt():
-            await self._in_time(self._renew(), left)
-
     @contextmanager
     def _attempt(self) -> Iterator[None]:
         """Log an error of the API server, and tell the observer whether there was an answer."""
@@ -250,11 +244,10 @@ class LeaseHolder:
 
     async def _renew(self) -> None:
         """Renew the Lease as last seen; after a conflict read it and decide again."""
-        async with self._renewing:
-            try:
-                await self._record.touch()
-            except (Conflict, NotFound):
-                await self._renew_after_conflict()
+        try:
+            await self._record.touch()
+        except (Conflict, NotFound):
+            await self._renew_after_conflict()
 
     async def _renew_after_conflict(self) -> None:
         before, lease = self._record.version, await self._record.read()

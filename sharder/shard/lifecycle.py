@@ -168,12 +168,9 @@ async def drain(holder: LeaseHolder, work: Workload, *, within: float, clock: Cl
 
     The caller must keep the Lease and the work running meanwhile.  Objects that no other shard can
     get, or an unavailable API server, delay the stop by at most `within` seconds.
-
-    Raises:
-        LeaseLost: another holder has the Lease.
     """
     deadline, told = clock.monotonic() + within, -inf
-    await holder.evacuate()
+    holder.evacuate()
     while not work.is_empty and clock.monotonic() < deadline:
         if clock.monotonic() >= told + LOG_SECONDS:
             _log.info("evacuating before stop: %d objects left", work.objects)
