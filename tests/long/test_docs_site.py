@@ -39,5 +39,5 @@ def test_every_drawing_is_a_picture(site: Path) -> None:
     pictures = [file for file in site.rglob("*.svg") if "</svg>" in file.read_text()]
     shown = "".join(page.read_text() for page in site.rglob("*.html"))
 
-    assert len(pictures) == len(blocks("mermaid")) >= 5
+    assert len(pictures) == len(blocks("mermaid")) > 0
     assert [picture.name for picture in pictures if f'src="{picture.name}"' not in shown] == []
