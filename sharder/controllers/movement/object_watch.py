@@ -3,14 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from sys import intern
 
 from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.table import State
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import WHOLE, ObjectKey, Part, Watch
+from sharder.controllers.scope import WHOLE, ListScope, ObjectKey, Part, Watch
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Forbidden, NotFound
 from sharder.core.movement.acknowledgement import fingerprint
@@ -51,21 +51,41 @@ class ObjectWatch:
         while True:
             began = self._clock.monotonic()
             try:
-                resource = await self._ports.objects.find(self._key.resource)
-                requests = self._watch.list_scope if resource.namespaced else WHOLE
-                async with batch(1 + len(requests)) as watches:
-                    for namespace in requests:
-                        await watches.add(self._follow(resource, namespace))
-                    await asyncio.Event().wait()  # for ever, also without a request
+                await self._follow_all(await self._ports.objects.find(self._key.resource))
             except ApiError:
                 failures = failures_after(failures, self._clock.monotonic() - began)
                 await self._clock.sleep(UNSERVED.delay(failures, self._ports.rng))
 
-    async def _follow(self, resource: Resource, namespace: str) -> None:
+    async def _follow_all(self, resource: Resource) -> None:
+        requests = self._watch.list_scope if resource.namespaced else WHOLE
+        if not requests:
+            await asyncio.Event().wait()
+        if len(requests) > 1:
+            with suppress(Forbidden):
+                await self._follow_each(resource, requests, end=Forbidden, polls=False)
+            # Without the right to watch, one list for all namespaces is cheaper than many.
+            with suppress(Forbidden):
+                await self._follow_each(resource, WHOLE, end=Forbidden)
+        await self._follow_each(resource, requests, end=NotFound)
+
+    async def _follow_each(
+        self,
+        resource: Resource,
+        requests: ListScope,
+        *,
+        end: type[ApiError],
+        polls: bool = True,
+    ) -> None:
+        async with batch(len(requests)) as watches:
+            for namespace in requests:
+                await watches.add(self._follow(resource, namespace, end=end, polls=polls))
+
+    async def _follow(
+        self, resource: Resource, namespace: str, *, end: type[ApiError], polls: bool
+    ) -> None:
         """Watch the objects of one request, or poll them without the right to watch.
 
-        Raises:
-            NotFound: the resource is gone or has another version.
+        An error of the type `end`, and the end of the resource, are raised.
         """
         request, listed = object(), dict[ObjectRef, None]()
 
@@ -79,13 +99,13 @@ class ObjectWatch:
         def on_error(error: ApiError | None) -> None:
             if error is not None:
                 listed.clear()
-            if isinstance(error, NotFound):
-                raise error
+            if isinstance(error, (NotFound, end)):
+                raise error  # NotFound: the resource is gone or has another version
 
         source = Polled(
             self._ports.objects.of(resource, self._watch.labels, namespace=namespace),
             clock=self._clock,
-            on_access=partial(self._note_right, request),
+            on_access=partial(self._note_right, request, polls=polls),
             is_expecting=self._is_moving,
         )
         events = follow(
@@ -112,7 +132,9 @@ class ObjectWatch:
     def _count(self) -> int:
         return self._table.count(self._key.ring, self._state, self._key.resource)
 
-    def _note_right(self, request: object, error: Forbidden | None) -> None:
+    def _note_right(self, request: object, error: Forbidden | None, *, polls: bool) -> None:
+        if error is not None and not polls:
+            raise error
         if self._ports.watching.found(*self._key, request, allowed=error is None):
             if error is not None:
                 fields = {
