@@ -12,17 +12,19 @@ NAMESPACES = 10
 
 
 @pytest.mark.parametrize(
-    ("watches", "leader", "standby"),
-    [(True, 8, 1), (False, 8 + 5 * 2 * 2, 2 * 2 * 2)],
-    ids=["watched", "polled"],
+    ("watches", "others", "leader", "standby"),
+    [(True, 0, 8, 1), (False, 0, 8 + 5 * 2 * 2, 2 * 2 * 2), (False, 9, 45, 12)],
+    ids=["watched", "polled", "polled beside others"],
 )
 @staged
 async def test_an_idle_replica_asks_for_nothing_that_it_can_watch(
-    world: World, watches: bool, leader: int, standby: int
+    world: World, watches: bool, others: int, leader: int, standby: int
 ) -> None:
     await world.set_up(world.spec(namespaceSelector={"matchLabels": {"project": "yes"}}))
     for number in range(NAMESPACES):
         await world.add_namespace(f"project-{number}", project="yes")
+    for number in range(others):
+        await world.add_namespace(f"other-{number}")
     for name in ("p0", "p1", "p2"):
         world.join(name)
     for name in ("r0", "r1"):

@@ -24,9 +24,9 @@ def balance(threshold: float | None = 0.15, min_gain: float = 0.02) -> Rebalance
     )
 
 
-def even(min_gain: float = 0.02) -> RebalanceSpec:
+def even() -> RebalanceSpec:
     """EvenLoad over cpu and memory."""
-    return RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD, min_gain=str(min_gain))
+    return RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD, min_gain="0.02")
 
 
 def shard(
@@ -56,13 +56,12 @@ def obj(
     cpu: float = 0.0,
     memory: float = 0.0,
     *,
-    rank: int = 0,
     created: str = "",
     kept: bool = False,
 ) -> LoadedObject:
     """An object with a load."""
     load = {"cpu": cpu, "memory": memory, "objects": 1.0}
-    return LoadedObject(key, ShardName(on), load, (rank,), created, kept)
+    return LoadedObject(key, ShardName(on), load, (0,), created, kept)
 
 
 def many(on: str, number: int) -> list[LoadedObject]:

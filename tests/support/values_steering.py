@@ -39,7 +39,6 @@ def steered(
     held: Mapping[ShardName, int] | None = None,
     standings: Mapping[ShardName, Standing] | None = None,
     paused: bool = False,
-    previous: RingSnapshot | None = None,
 ) -> RingSnapshot:
     """The ring with these shards, available unless `standings` says otherwise.
 
@@ -60,7 +59,6 @@ def steered(
         ),
         namespaces=frozenset({"default"}),
         served=_SERVED,
-        previous=previous,
     )
     if snapshot.tally is not None:
         snapshot.tally.synced = True

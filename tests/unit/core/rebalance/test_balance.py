@@ -74,10 +74,9 @@ def weighed(
     shards: Mapping[ShardName, Mapping[str, str]] = SAYS,
     labels: Mapping[ShardName, Mapping[str, str]] | None = None,
     placement: PlacementSpec = COUNTED,
-    rebalance: RebalanceSpec = EVEN,
 ) -> Balance:
     """The balance of a ring with these main objects."""
-    now = at(objects, shards=shards, labels=labels, placement=placement, rebalance=rebalance)
+    now = at(objects, shards=shards, labels=labels, placement=placement)
     found = Balance(now, moved=moved)
     for each in objects:
         found.add(each)
