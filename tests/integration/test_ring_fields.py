@@ -94,10 +94,11 @@ TIMEOUT = "write a duration such as 10m, or 0s for none"
     ("part", "fields", "complaint"),
     [
         ("rebalance", {"strategy": "Random"}, '"Random": supported values: "None"'),
+        ("rebalance", {"resources": []}, "should have at least 1 items"),
         ("rebalance", {"resources": ["a"] * 2}, r"resources\[1\]: Duplicate value"),
         ("rebalance", {"resources": ["a b"]}, '"a b": .*should match'),
         *(("rebalance", {"threshold": text}, THRESHOLD) for text in ("", "-0.1", "1e3", "1\n")),
-        *(("rebalance", {"minGain": text}, NUMBER) for text in ("Auto", "nan")),
+        *(("rebalance", {"minGain": text}, NUMBER) for text in ("Auto", "nan", "-0.05")),
         *(("rebalance", {"interval": text}, INTERVAL) for text in ("", "999ms", "-5m", "5")),
         ("rebalance", {"interval": "9999999999h"}, r"rebalance\.interval: Invalid value"),
         ("rebalance", {"maxMovesPerInterval": 0}, "greater than or equal to 1"),

@@ -72,7 +72,6 @@ async def test_objects_are_drained_to_their_target_until_the_shards_are_even(wor
         (even(dryRun=True), {}, 0, 0),
         (even(), {"movement": {"paused": True}}, 0, 0),
         (even(interval="often"), {}, 5, 5),
-        ({"strategy": "ResourceBalance", "threshold": "much"}, {}, 0, 0),
     ],
 )
 @staged
@@ -91,7 +90,7 @@ async def test_a_look_moves_no_more_than_it_may(
         assert {(each.source, each.target) for each in rebalance.planned} == {("p0", "p1")}
     elif not first:
         assert moves == 0
-        assert "paused" in why or "rebalance.threshold 'much' must be" in why
+        assert "paused" in why
 
 
 @pytest.mark.parametrize("what", ["moved", "deleted", "refused", "paused"])

@@ -87,7 +87,7 @@ class Rebalancer:
         interval, now = _interval(snapshot.ring.spec.rebalance), self._ports.clock.monotonic()
         if state.finished_at is not None and now < state.finished_at + interval:
             return state.finished_at + interval - now
-        if snapshot.tally is not None and not snapshot.tally.synced:
+        if snapshot.tally is None or not snapshot.tally.synced:
             return AGAIN_SECONDS
         state.moved = {
             k: at for k, at in state.moved.items() if now < at + REST_INTERVALS * interval

@@ -17,15 +17,14 @@ from sharder.core.leases.shard import OBJECTS
 from sharder.core.names import LOAD_ANNOTATION, ShardName
 from sharder.core.placement.demand import MAX_MOVE_COST, Demand
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard, load_of, rank_of, shard_of
-from sharder.core.rebalance.measures import fault_in, measure_of
+from sharder.core.rebalance.measures import BY_NUMBER, have_rates
 from sharder.core.rebalance.packed import append, pack
 from sharder.core.rebalance.run import Problem
 from sharder.core.ring.snapshot import RingSnapshot
 
-NOT_COUNTED = "the objects of the ring are still being counted"
 ROLLOUT = "shards of several revisions are available: no object moves for balance"
 PAUSED = "movement is paused"
-FOLLOWS = "the strategy places objects by hash: rebalancing would fight it"
+ONE_SHARD = "rebalancing needs at least two available shards"
 
 
 class Balance:
@@ -78,16 +77,11 @@ class Balance:
 
     def standstill(self) -> str | None:
         """Return why no object can move for balance now, regardless of loads; None if some can."""
-        snapshot = self._snapshot
-        if (fault := fault_in(snapshot.ring.spec.rebalance)) is not None:
-            return fault
-        if snapshot.tally is None:
-            return FOLLOWS
-        if not snapshot.tally.synced:
-            return NOT_COUNTED
-        if snapshot.ring.spec.movement.paused:
+        if self._snapshot.ring.spec.movement.paused:
             return PAUSED
-        return ROLLOUT if snapshot.placer.layout.newest is not None else None
+        if len(self._available) < 2:
+            return ONE_SHARD
+        return ROLLOUT if self._snapshot.placer.layout.newest is not None else None
 
     def packed(self) -> bytes:
         """Return the problem of this run, for `packed.computed`."""
@@ -105,11 +99,12 @@ class Balance:
         return {name: declared[name] for name in declared if name in self._resources}
 
     def _shards(self) -> list[LoadedShard]:
-        placer, counts = self._snapshot.placer, self._snapshot.counts
-        ceilings = placer.ceilings(counts)
-        usable = self._usable_for(Demand("", 0, moves=True))
-        found = [shard_of(s, room=ceilings.room(s)) for s in placer.layout.available]
-        return [replace(s, open=s.open and s.name in usable) for s in found]
+        layout = self._snapshot.placer.layout
+        ceilings = self._snapshot.placer.ceilings(self._snapshot.counts)
+        return [
+            shard_of(shard, room=ceilings.room(shard), is_open=shard.name not in layout.closed)
+            for shard in layout.available
+        ]
 
     def _allowed_for(self, demand: Demand) -> tuple[ShardName, ...] | None:
         """Return the shards that the object's labels do not exclude, None if it has no wishes."""
@@ -127,16 +122,12 @@ class Balance:
 
 
 def is_even(snapshot: RingSnapshot) -> bool:
-    """Return whether the counts show that no object has to move; then no list is needed.
-
-    This is possible only for EvenLoad by the number of objects; the settings are valid.
-    """
+    """Return whether EvenLoad has nothing to move by the counts alone; then no list is needed."""
     spec, tally, layout = snapshot.ring.spec.rebalance, snapshot.tally, snapshot.placer.layout
     if tally is None or spec.strategy is not RebalanceStrategy.EVEN_LOAD:
         return False
-    shards = [shard_of(shard, room=None) for shard in layout.available]
-    measure = measure_of(spec, shards, {})
-    if measure.resources or len(shards) < 2:
+    shards = [shard_of(s, is_open=s.name not in layout.closed) for s in layout.available]
+    if have_rates(spec.resources, shards):
         return False
     held = Counter[ShardName | None]({shard.name: tally.on(shard.name) for shard in shards})
     for shard in shards:
@@ -145,4 +136,4 @@ def is_even(snapshot: RingSnapshot) -> bool:
         held[shard.name] += sum(coming.values())
     fullest = max(held[shard.name] / shard.weight for shard in shards)
     taken = [(held[shard.name] + 1) / shard.weight for shard in shards if shard.open]
-    return not measure.helps((fullest, 0.0), (0.0, min(taken, default=inf)))
+    return not BY_NUMBER.helps((fullest, 0.0), (0.0, min(taken, default=inf)))

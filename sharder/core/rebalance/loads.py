@@ -108,7 +108,7 @@ class LoadedObject(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The groups for which it counts; the last one is its own, which a move must not gather."""
 
 
-def shard_of(shard: Shard, *, room: int | None) -> LoadedShard:
+def shard_of(shard: Shard, *, room: int | None = None, is_open: bool) -> LoadedShard:
     """Return the shard as rebalancing uses it; `room` is how many objects its ceilings allow."""
     return LoadedShard(
         name=shard.name,
@@ -116,7 +116,7 @@ def shard_of(shard: Shard, *, room: int | None) -> LoadedShard:
         weight=shard.weight,
         room=room,
         pool=shard.pool,
-        open=not shard.set_aside,
+        open=is_open,
     )
 
 

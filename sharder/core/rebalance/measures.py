@@ -7,7 +7,6 @@ affect other shards.  So the list of all numbers, the worst first, decreases in 
 with each move: rebalancing ends, and no object moves back and forth.
 """
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum, sqrt
@@ -19,9 +18,6 @@ from sharder.core.names import ShardName
 from sharder.core.rebalance.loads import LoadedShard
 
 AUTO: Final = "Auto"
-
-_NUMBER: Final = re.compile(r"(?=.{1,20}$)[0-9]+(\.[0-9]+)?")
-"""As in the CRD, which also limits the length."""
 
 TOLERANCE: Final = 1e-9
 """Tolerance for rates, which are floats: 0.2 + 0.1 is 0.30000000000000004."""
@@ -116,6 +112,9 @@ class Fullness:
         return is_better and self.may_help(source[0], target[0])
 
 
+BY_NUMBER: Final = Fullness(resources=())
+"""EvenLoad by the number of objects."""
+
 Measure: TypeAlias = Fragmentation | Fullness
 
 
@@ -126,20 +125,24 @@ def measure_of(
 ) -> Measure:
     """Return the measure by which the shards are compared.
 
-    EvenLoad uses rates only if all shards have capacities; otherwise some could not be compared.
-    The spec is valid.
+    The numbers in the spec are valid, because the CRD refuses others.
     """
-    resources, min_gain = spec.resources, float(spec.min_gain)
+    resources = spec.resources
     if spec.strategy is RebalanceStrategy.EVEN_LOAD:
-        if all(any(s.capacity.get(name, 0.0) > 0 for name in resources) for s in shards):
-            return Fullness(resources=resources, min_difference=min_gain)
-        return Fullness(resources=())
+        if not have_rates(resources, shards):
+            return BY_NUMBER
+        return Fullness(resources=resources, min_difference=float(spec.min_gain))
     if spec.threshold == AUTO:
         of_rates = (rates(resources, shard, loads[shard.name]) for shard in shards)
         threshold = sum(mean_and_sigma([fragmentation(found) for found in of_rates]))
     else:
         threshold = float(spec.threshold)
-    return Fragmentation(resources=resources, threshold=threshold, min_gain=min_gain)
+    return Fragmentation(resources=resources, threshold=threshold, min_gain=float(spec.min_gain))
+
+
+def have_rates(resources: Sequence[str], shards: Iterable[LoadedShard]) -> bool:
+    """Return whether all shards have capacities; otherwise some could not be compared by rates."""
+    return all(any(s.capacity.get(name, 0.0) > 0 for name in resources) for s in shards)
 
 
 def falls(before: float, after: float) -> bool:
@@ -184,20 +187,3 @@ def mean_and_sigma(numbers: Sequence[float]) -> tuple[float, float]:
 def number(value: float) -> str:
     """Return a number for people."""
     return f"{round(value, 4):g}"
-
-
-def fault_in(spec: RebalanceSpec) -> str | None:
-    """Return what is invalid in the spec, None if nothing is."""
-    if not spec.resources:
-        return "rebalance.resources must not be empty: name some, e.g. cpu and memory"
-    twice = sorted({name for name in spec.resources if spec.resources.count(name) > 1})
-    if twice:
-        return f"rebalance.resources names {twice[0]!r} twice: name each once"
-    numbers = (
-        ("threshold", spec.threshold, f'{AUTO} or a number, e.g. "0.15"'),
-        ("minGain", spec.min_gain, 'a number such as "0.02"'),
-    )
-    for field, text, wanted in numbers:
-        if _NUMBER.fullmatch(text) is None and (field, text) != ("threshold", AUTO):
-            return f"rebalance.{field} {text[:20]!r} must be {wanted}, 0 or more"
-    return None

@@ -9,15 +9,11 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.names import ShardName
 from sharder.core.rebalance.loads import LoadedObject, sum_of
 from sharder.core.rebalance.measures import AUTO, mean_and_sigma, number
 from sharder.core.rebalance.run import Move, Problem, Run, run
 from sharder.core.texts import counted
-
-OFF: Final = "rebalancing is off: spec.rebalance.strategy is None"
-ONE_SHARD: Final = "rebalancing needs at least two available shards"
 
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(LoadedObject)
@@ -65,10 +61,6 @@ def outcome_of(data: bytes) -> Outcome:
     """Return the outcome of a packed problem."""
     first, _, lines = data.partition(b"\n")
     problem = msgspec.json.decode(first, type=Problem)
-    if problem.spec.strategy is RebalanceStrategy.NONE:
-        return Outcome(why=OFF)
-    if len(problem.shards) < 2:
-        return Outcome(why=ONE_SHARD)
     objects = {obj.key: obj for obj in _decoder.decode_lines(lines)}
     # By key, because the pages of a list can show an object twice.
     for key, load in problem.controlled.items():

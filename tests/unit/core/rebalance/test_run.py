@@ -5,7 +5,6 @@ import math
 import pytest
 from msgspec.structs import replace
 
-from sharder.core.api.ring import RebalanceSpec, RebalanceStrategy
 from sharder.core.rebalance.loads import LoadedShard
 from sharder.core.rebalance.measures import MAX_RATE, fragmentation, rates
 from tests.support.values_rebalance import (
@@ -144,14 +143,6 @@ RUNS = {
     "no number is recommended where nothing is wrong": (
         run(balance(None), PAIR, []),
         "no shard is above the threshold 0 (Auto: mean 0 + sigma 0)",
-    ),
-    "rebalancing is off": (
-        run(RebalanceSpec(strategy=RebalanceStrategy.NONE), PAIR, [X]),
-        "rebalancing is off: spec.rebalance.strategy is None",
-    ),
-    "one shard": (
-        run(balance(), PAIR[:1], [X]),
-        "rebalancing needs at least two available shards",
     ),
     "one move": (
         run(balance(0.15), PAIR, [X, obj("y", "a", 10, 0)]),
