@@ -5,10 +5,8 @@ ring that it has decoded and found invalid.  In all other cases the request pass
 ring controller checks with the same function and reports in the ring's status.
 """
 
-import asyncio
 import logging
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
@@ -51,13 +49,6 @@ MAX_BYTES = 3 * 1024 * 1024
 """Limit of a review: etcd accepts requests of 1.5 MiB by default, and an update contains two
 rings."""
 
-CHECK_SECONDS = 4.0
-"""Limit of the check of a ring, its time in the queue included: the API server waits at most 5
-s."""
-
-MAX_WAITING = 10
-"""Limit on the rings that are being checked or wait; rings are checked one at a time."""
-
 _FAILED = "the sharder failed to check this ring; see its condition Ready"
 
 log = logging.getLogger(__name__)
@@ -75,24 +66,13 @@ class RingValidation:
         """
         self._custom = custom
         self.route = Route(self.reply, max_bytes=min(max_request_bytes, MAX_BYTES))
-        self._under_way = 0
-        # One thread, so that rings are checked one at a time, even after a timeout.
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="validation")
 
     async def reply(self, body: Body) -> Answer:
-        """Answer a review; after a timeout the failurePolicy decides."""
-        if self._under_way >= MAX_WAITING:
-            return refusal(503, "too many rings at once")
-        self._under_way += 1
+        """Answer a review."""
         try:
-            async with asyncio.timeout(CHECK_SECONDS):
-                return Answer(200, answer(await self._response(body)))
-        except TimeoutError:
-            return refusal(503, "the ring was not checked in time")
+            return Answer(200, answer(await self._response(body)))
         except InvalidObject as error:
             return refusal(400, f"not an AdmissionReview: {error}")
-        finally:
-            self._under_way -= 1
 
     async def _response(self, body: Body) -> Response:
         try:
@@ -103,7 +83,7 @@ class RingValidation:
             problem = f"the sharder cannot read this ring: {request.problem}"
             return _allowed(request.uid, *[problem] * bool(request.problem))
         try:
-            return await self._judge(request)
+            return self._judge(request)
         except Exception:
             # A bug of ours must not fail the user's request.
             log.exception(
@@ -111,7 +91,7 @@ class RingValidation:
             )
             return _allowed(request.uid, _FAILED)
 
-    async def _judge(self, request: RingRequest) -> Response:
+    def _judge(self, request: RingRequest) -> Response:
         """Return the answer; a rejection names each invalid field, as in the API server."""
         uid, old, new = request.uid, request.old, request.ring
         if new is None or new.metadata.deletion_timestamp is not None:
@@ -119,9 +99,7 @@ class RingValidation:
         if old is not None and old.spec == new.spec:
             # A change of metadata must not fail for an invalid spec that is already stored.
             return _allowed(uid)
-        # A large spec can take long, so it is checked in a thread.
-        run = asyncio.get_running_loop().run_in_executor
-        refused = await run(self._thread, refusals, new, self._custom)
+        refused = refusals(new, self._custom)
         if refused:
             return Response(uid=uid, allowed=False, status=_status(request.name, refused))
         return _allowed(uid, *warnings(old, new))

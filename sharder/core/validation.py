@@ -23,7 +23,7 @@ from sharder.core.api.ring import (
     RingResource,
     StrategyName,
 )
-from sharder.core.names import GroupResource, is_label_key, is_label_value
+from sharder.core.names import is_label_key, is_label_value
 from sharder.core.placement.placer import FOLLOWING
 from sharder.core.rebalance.measures import AUTO
 from sharder.core.ring.build import reason_against
@@ -33,6 +33,9 @@ MAX_REFUSALS: Final = 20
 
 MAX_RESOURCES: Final = 100
 """Maximum resources of a ring, main and controlled ones together.  Each is watched and listed."""
+
+MAX_SELECTED: Final = 10_000
+"""Maximum keys and values of a selector, which the webhook checks before it answers others."""
 
 _LABEL: Final = (
     "write at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends;"
@@ -102,7 +105,7 @@ def refusals(ring: ControllerRing, custom: Collection[str]) -> tuple[Refusal, ..
         return (Refusal("spec.resources", Fault.INVALID, advice, listed),)
     found = chain(
         _excluded(spec.resources),
-        _duplicates(spec.resources),
+        _main_and_controlled(spec.resources),
         _selector("spec.namespaceSelector", spec.namespace_selector),
         _selector("spec.objectSelector", spec.object_selector),
         _custom(spec.placement, custom),
@@ -121,31 +124,17 @@ def _excluded(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:
                 yield Refusal(path, Fault.FORBIDDEN, advice)
 
 
-def _duplicates(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:
-    """Yield resources that are listed twice.
-
-    Two main resources can have the same controlled resource.
-    """
-    mains: dict[GroupResource, str] = {}
+def _main_and_controlled(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:
+    """Yield resources that are both; the CRD refuses one that a list has twice."""
+    mains = {main.id: f"spec.resources[{index}]" for index, main in enumerate(resources)}
     for index, main in enumerate(resources):
-        field = f"spec.resources[{index}]"
-        first = mains.setdefault(main.id, field)
-        if first != field:
-            advice = f"{first} lists it already: merge this entry into that one, and remove it"
-            yield Refusal(field, Fault.DUPLICATE, advice, str(main.id))
-    for index, main in enumerate(resources):
-        controlled: dict[GroupResource, str] = {}
         for place, child in enumerate(main.controlled_resources):
-            field = f"spec.resources[{index}].controlledResources[{place}]"
-            first = controlled.setdefault(child.id, field)
             if child.id in mains:
+                field = f"spec.resources[{index}].controlledResources[{place}]"
                 advice = (
                     f"{mains[child.id]} lists it as a main resource, and an object is placed"
                     " either by itself or with what controls it: remove one of the two"
                 )
-                yield Refusal(field, Fault.DUPLICATE, advice, str(child.id))
-            elif first != field:
-                advice = f"{first} lists it already: remove this one"
                 yield Refusal(field, Fault.DUPLICATE, advice, str(child.id))
 
 
@@ -154,8 +143,12 @@ def _selector(field: str, selector: LabelSelector | None) -> Iterator[Refusal]:
     if selector is None:
         return
     labels, expressions = selector.match_labels, selector.match_expressions
-    wrong = [k for k in (*labels, *(e.key for e in expressions)) if not is_label_key(k)]
+    keys = (*labels, *(e.key for e in expressions))
     values = (*labels.values(), *(text for e in expressions for text in e.values))
+    if (many := len(keys) + len(values)) > MAX_SELECTED:
+        yield Refusal(field, Fault.INVALID, f"write at most {MAX_SELECTED} keys and values", many)
+        return
+    wrong = [key for key in keys if not is_label_key(key)]
     wrong += [value for value in values if value and not is_label_value(value)]
     for text in wrong:
         yield Refusal(field, Fault.INVALID, _LABEL, text)

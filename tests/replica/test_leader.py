@@ -98,10 +98,13 @@ async def test_a_configuration_that_cannot_be_kept_is_said_until_it_can(world: W
 @staged
 async def test_rings_that_cannot_work_are_not_ready_and_say_why(world: World) -> None:
     await world.begin("p0")
-    twice: Json = [{"group": "", "resource": "secrets"}] * 2
+    both: Json = [
+        {"resource": "secrets"},
+        {"resource": "pods", "controlledResources": [{"resource": "secrets"}]},
+    ]
     leases: Json = [{"group": "coordination.k8s.io", "resource": "leases"}]
     with world.unreviewed():
-        for name, resources in (("twice", twice), ("leases", leases)):
+        for name, resources in (("both", both), ("leases", leases)):
             spec: Json = {"resources": resources}
             await world.write("POST", RINGS_PATH, {"metadata": {"name": name}, "spec": spec})
         await world.write(
@@ -110,8 +113,8 @@ async def test_rings_that_cannot_work_are_not_ready_and_say_why(world: World) ->
             {"metadata": {"name": "broken"}, "spec": {"placement": {"strategy": "NotYet"}}},
         )
     await asyncio.sleep(5)
-    assert world.conditions("twice")["Ready"] == "InvalidSpec"
-    assert 'Duplicate value: "secrets"' in world.message(name="twice")
+    assert world.conditions("both")["Ready"] == "InvalidSpec"
+    assert 'Duplicate value: "secrets"' in world.message(name="both")
     assert world.conditions("leases")["Ready"] == "InvalidSpec"
     assert "never sharded" in world.message(name="leases")
     told = [message for name, message in world.events("ReconciliationFailed") if name == "broken"]
@@ -121,10 +124,10 @@ async def test_rings_that_cannot_work_are_not_ready_and_say_why(world: World) ->
     assert world.conditions()["Ready"] == "ReconciliationSucceeded", "only its own ring"
     one: Json = [{"group": "", "resource": "secrets"}]
     with world.unreviewed():
-        await world.edit_ring("twice", resources=one)
+        await world.edit_ring("both", resources=one)
         await world.edit_ring("broken", placement=None, resources=one)
     await asyncio.sleep(5)
-    assert world.conditions("twice")["Ready"] == "ReconciliationSucceeded"
+    assert world.conditions("both")["Ready"] == "ReconciliationSucceeded"
     assert world.conditions("broken")["Ready"] == "ReconciliationSucceeded"
     assert world.metric("controllerring_unreadable", controllerring="broken") is None
 

@@ -1,15 +1,12 @@
 """The endpoint that judges rings: it refuses what is wrong, and nothing because of us."""
 
-import asyncio
 from collections.abc import Collection
-from threading import get_ident
-from time import sleep
 
 import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing
-from sharder.core.validation import Refusal, refusals
+from sharder.core.validation import Refusal
 from tests.unit.webhook.reviews import (
     Response,
     app_with,
@@ -23,7 +20,7 @@ from webhook.ring_validation import RingValidation
 
 PATH = "/webhooks/validate/controllerring"
 SECRETS: Json = {"resource": "secrets"}
-TWICE: Json = {"resources": [SECRETS, SECRETS]}
+BOTH: Json = {"resources": [SECRETS, {"resource": "pods", "controlledResources": [SECRETS]}]}
 FINE: dict[str, Json] = {"resources": [SECRETS], "shardNamespaces": ["own"]}
 
 
@@ -51,12 +48,12 @@ async def judged(body: bytes | str, validation: RingValidation | None = None) ->
     ("body", "is_allowed"),
     [
         (body_of(FINE), True),
-        (body_of(TWICE, old=FINE), False),
-        pytest.param(body_of(TWICE, old=TWICE, labels={"a": "b"}), True, id="spec unchanged"),
+        (body_of(BOTH, old=FINE), False),
+        pytest.param(body_of(BOTH, old=BOTH, labels={"a": "b"}), True, id="spec unchanged"),
         pytest.param(
-            body_of(TWICE, old=FINE, deletionTimestamp="2026-03-01T12:00:00Z"), True, id="deleted"
+            body_of(BOTH, old=FINE, deletionTimestamp="2026-03-01T12:00:00Z"), True, id="deleted"
         ),
-        pytest.param(body_of(TWICE, operation="DELETE"), True, id="no write"),
+        pytest.param(body_of(BOTH, operation="DELETE"), True, id="no write"),
     ],
 )
 async def test_writes_that_make_a_ring_wrong_are_refused(body: bytes, is_allowed: bool) -> None:
@@ -101,51 +98,6 @@ async def test_a_ring_that_cannot_be_read_passes_with_a_warning(body: bytes) -> 
 
     assert response.allowed
     assert response.warnings[0].startswith("the sharder cannot read this ring: ")
-
-
-async def test_rings_are_judged_one_at_a_time_beside_the_event_loop(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    at_once, most, threads = 0, 0, set[int]()
-
-    def judge(ring: ControllerRing, _custom: Collection[str]) -> tuple[Refusal, ...]:
-        nonlocal at_once, most
-        at_once += 1
-        most = max(most, at_once)
-        threads.add(get_ident())
-        sleep(0.01)
-        at_once -= 1
-        return refusals(ring, ())
-
-    monkeypatch.setattr(endpoint, "refusals", judge)
-    app = app_with()
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(exchange(app, body_of(FINE), path=PATH))
-            for _ in range(endpoint.MAX_WAITING + 2)
-        ]
-
-    assert most == 1
-    assert get_ident() not in threads
-    statuses = sorted(task.result().status for task in tasks)
-    assert statuses == [200] * endpoint.MAX_WAITING + [503] * 2
-    assert (await judged(body_of(FINE))).allowed
-
-
-async def test_a_ring_that_takes_too_long_is_left_to_the_failure_policy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def last(ring: ControllerRing, _custom: Collection[str]) -> tuple[Refusal, ...]:
-        sleep(0.1)
-        return refusals(ring, ())
-
-    monkeypatch.setattr(endpoint, "CHECK_SECONDS", 0.01)
-    monkeypatch.setattr(endpoint, "refusals", last)
-
-    result = await exchange(app_with(), body_of(FINE), path=PATH)
-
-    assert result.status == 503
 
 
 @pytest.mark.parametrize("controlled", [True, False])

@@ -10,7 +10,13 @@ import yaml
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import GroupResource
 from sharder.core.ring.build import EXCLUDED_RESOURCES, reason_against
-from sharder.core.validation import MAX_REFUSALS, MAX_RESOURCES, Fault, refusals
+from sharder.core.validation import (
+    MAX_REFUSALS,
+    MAX_RESOURCES,
+    MAX_SELECTED,
+    Fault,
+    refusals,
+)
 from tests.support.manifests import ring_specs
 
 TEXTS = Path(__file__).parent / "refusals.txt"
@@ -93,9 +99,21 @@ def test_what_is_never_sharded_is_refused_with_the_reason(resource: GroupResourc
 
 
 def test_no_more_is_reported_at_a_time_than_can_be_read() -> None:
-    resources = [{"resource": "a"}] * MAX_RESOURCES
+    labels = {f"no key {number}": "" for number in range(MAX_REFUSALS + 1)}
 
-    assert len(refusals(ring_with({"resources": resources}), ())) == MAX_REFUSALS
+    assert (
+        len(refusals(ring_with({"objectSelector": {"matchLabels": labels}}), ())) == MAX_REFUSALS
+    )
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_selector_with_more_than_10000_keys_and_values_is_refused_unread(more: int) -> None:
+    values = ["x"] * (MAX_SELECTED + more - 1)
+    many = {"matchExpressions": [{"key": "no key", "operator": "In", "values": values}]}
+
+    (refusal,) = refusals(ring_with({"namespaceSelector": many}), ())
+
+    assert refusal.value == ("no key" if not more else MAX_SELECTED + 1)
 
 
 @pytest.mark.parametrize("count", [MAX_RESOURCES, MAX_RESOURCES + 1])
