@@ -48,17 +48,12 @@ class Custom(Strategy):
             return self._rejected(f"raised {_shown(error)}")
 
     def _judged(self, answer: object, candidates: Sequence[Shard]) -> Choice:
-        """Return the choice for a result.
-
-        The result can be any object, so even a comparison with it can raise.
-        """
+        """Return the choice for a result, which can be any object."""
         if answer is None:
             return Choice(
                 None, f"the strategy {self._name!r} chose none of {len(candidates)} shards"
             )
-        if not isinstance(answer, str):
-            return self._rejected(f"returned {_shown(answer)}, which is not a name")
-        for shard in candidates:
+        for shard in candidates if isinstance(answer, str) else ():
             if shard.name == answer:
                 return Choice(shard.name)
         return self._rejected(f"returned {_shown(answer)}, which is not one of the candidates")
@@ -84,8 +79,6 @@ class Custom(Strategy):
 
     def _why_missing(self) -> str:
         known = ", ".join(map(repr, self._installed)) or "nothing"
-        if not self._name:
-            return f"spec.placement.custom is empty: name an installed strategy ({known})"
         return (
             f"the strategy {self._name!r} is not installed (installed: {known}); name "
             "another one in spec.placement.custom or, where the sharder runs, install a package "
