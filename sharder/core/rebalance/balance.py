@@ -112,13 +112,12 @@ class Balance:
         if not any(wishes):
             return None
         if wishes not in self._allowed:
-            self._allowed[wishes] = self._usable_for(demand)
+            placer = self._snapshot.placer
+            names = (shard.name for shard in placer.layout.available)
+            self._allowed[wishes] = tuple(
+                name for name in names if placer.keeps(replace(demand, current=name))
+            )
         return self._allowed[wishes]
-
-    def _usable_for(self, demand: Demand) -> tuple[ShardName, ...]:
-        placer = self._snapshot.placer
-        names = (shard.name for shard in placer.layout.available)
-        return tuple(name for name in names if placer.keeps(replace(demand, current=name)))
 
 
 def is_even(snapshot: RingSnapshot) -> bool:
