@@ -10,9 +10,8 @@ from sharder.core.api.ring import RebalanceSpec, RebalanceStrategy
 from sharder.core.names import ShardName
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard
 from sharder.core.rebalance.measures import measure_of
-from sharder.core.rebalance.packed import Outcome
 from sharder.core.rebalance.run import ShardSide
-from tests.support.values_rebalance import after, run
+from tests.support.values_rebalance import Outcome, after, run
 
 NAMES = tuple(ShardName(name) for name in "abcde")
 

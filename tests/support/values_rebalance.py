@@ -1,19 +1,37 @@
 """Small values for tests of rebalancing: shards with loads, policies, and who may go where."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from sharder.core.api.ring import RebalanceSpec, RebalanceStrategy
 from sharder.core.names import ShardName
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard
-from sharder.core.rebalance.packed import Outcome, append, outcome_of, pack
+from sharder.core.rebalance.packed import append, pack, run_of, why_of
 from sharder.core.rebalance.run import Move, Problem
 
 Admits = Callable[[str, ShardName], bool]
 """Whether an object may be on a shard."""
 
 A, B, C, D = (ShardName(name) for name in "abcd")
+
+
+class Outcome(NamedTuple):
+    """A run, with the measure of each shard before and after it."""
+
+    moves: Sequence[Move]
+    why: str
+    threshold: float | None
+    before: Mapping[ShardName, float]
+    after: Mapping[ShardName, float]
+
+
+def outcome_of(problem: bytes) -> Outcome:
+    """Compute a packed problem."""
+    found = run_of(problem)
+    after = {name: side.number for name, side in found.sides.items()}
+    return Outcome(found.moves, why_of(found), found.measure.threshold, found.before, after)
 
 
 def balance(threshold: float | None = 0.15, min_gain: float = 0.02) -> RebalanceSpec:
@@ -83,8 +101,7 @@ def run(
     admits: Admits = admits_all,
 ) -> Outcome:
     """Rebalance."""
-    problem = packed(policy, shards, objects, budget=budget, admits=admits)
-    return outcome_of(problem)
+    return outcome_of(packed(policy, shards, objects, budget=budget, admits=admits))
 
 
 def packed(

@@ -9,7 +9,6 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from sharder.core.names import ShardName
 from sharder.core.rebalance.loads import LoadedObject, sum_of
 from sharder.core.rebalance.measures import AUTO, mean_and_sigma, number
 from sharder.core.rebalance.run import Move, Problem, Run, run
@@ -26,14 +25,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """One sentence for people about the moves, or why there are none."""
     moves: tuple[Move, ...] = ()
     """In order; no object moves twice."""
-    noun: str = ""
-    """The name of the measure, for people; empty if no shard was measured."""
-    threshold: float | None = None
-    """ResourceBalance: objects leave shards above it; None with other strategies."""
-    before: dict[ShardName, float] = {}
-    """The measure of each shard: its fragmentation, highest rate, or objects per weight."""
-    after: dict[ShardName, float] = {}
-    """The measure of each shard after all moves."""
 
 
 def append(lines: bytearray, obj: LoadedObject) -> None:
@@ -54,11 +45,12 @@ def unpack(data: bytes) -> Outcome:
 
 def computed(data: bytes) -> bytes:
     """Return the outcome of a packed problem, packed."""
-    return _encoder.encode(outcome_of(data))
+    found = run_of(data)
+    return _encoder.encode(Outcome(why=why_of(found), moves=tuple(found.moves)))
 
 
-def outcome_of(data: bytes) -> Outcome:
-    """Return the outcome of a packed problem."""
+def run_of(data: bytes) -> Run:
+    """Return the run of a packed problem."""
     first, _, lines = data.partition(b"\n")
     problem = msgspec.json.decode(first, type=Problem)
     objects = {obj.key: obj for obj in _decoder.decode_lines(lines)}
@@ -66,18 +58,10 @@ def outcome_of(data: bytes) -> Outcome:
     for key, load in problem.controlled.items():
         if key in objects:
             objects[key] = replace(objects[key], load=sum_of((objects[key].load, load)))
-    found = run(problem, objects.values())
-    return Outcome(
-        moves=tuple(found.moves),
-        noun=found.measure.noun,
-        threshold=found.measure.threshold,
-        before=found.before,
-        after={name: side.number for name, side in found.sides.items()},
-        why=_why(found),
-    )
+    return run(problem, objects.values())
 
 
-def _why(found: Run) -> str:
+def why_of(found: Run) -> str:
     """Return one sentence about all moves, or about why there are none."""
     numbers = _span(side.number for side in found.sides.values())
     measured = f"the {found.measure.noun} is {numbers}"

@@ -44,7 +44,7 @@ def test_a_shard_gets_no_more_objects_than_it_declares_or_has_room_for(small: Lo
 def test_a_shard_that_is_not_open_gives_up_and_does_not_get() -> None:
     closed = shard("b", 1e12, 1e12, open=False)
 
-    assert run(balance(0.15), (shard("a"), closed), LOPSIDED).moves == ()
+    assert run(balance(0.15), (shard("a"), closed), LOPSIDED).moves == []
     outcome = run(balance(0.15), (shard("a", open=False), shard("b", 1e12, 1e12)), LOPSIDED)
     assert moved(outcome) == {"big": "b"}
 
@@ -63,7 +63,7 @@ def test_moves_that_gain_too_little_together_are_not_made() -> None:
     objects = [obj("x", "a", 2, 0), obj("z", "a", 4, 0), obj("y", "a", 47, 0, kept=True)]
     shards = (shard("a"), shard("b"))
 
-    assert run(balance(0.15, min_gain=0.04), shards, objects).moves == ()
+    assert run(balance(0.15, min_gain=0.04), shards, objects).moves == []
     assert moved(run(balance(0.15, min_gain=0.03), shards, objects)) == {"x": "b", "z": "b"}
 
 
@@ -100,7 +100,7 @@ def test_a_move_that_another_one_makes_useful_is_found() -> None:
 def test_auto_finds_no_source_among_two_equally_bad_shards() -> None:
     outcome = run(balance(None), (shard("a"), shard("b")), STORY)
 
-    assert outcome.moves == ()
+    assert outcome.moves == []
     assert outcome.threshold == pytest.approx(0.2)
     assert outcome.why == (
         "no shard is above the threshold 0.2 (Auto: mean 0.2 + sigma 0); "
