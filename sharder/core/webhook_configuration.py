@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from sharder.core.api.meta import DEFAULT_NAMESPACES, Json, LabelSelector
+from sharder.core.api.meta import Json, LabelSelector
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import (
     API_GROUP,
@@ -54,8 +54,8 @@ class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     annotations: dict[str, str] = {}
     """Annotations of every webhook configuration; default none."""
     client_config: WebhookClientConfig = WebhookClientConfig()
-    namespace_selector: LabelSelector = DEFAULT_NAMESPACES
-    """For rings without a selector; default all namespaces but kube-system and sharding-system."""
+    namespace_selector: LabelSelector = LabelSelector()
+    """For rings without a selector; default all namespaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,12 +68,7 @@ def in_scope(
 ) -> LabelSelector:
     """Return the namespaceSelector of the ring's webhooks, which selects no excluded namespace."""
     selector = ring.spec.namespace_selector or default
-    by_name = LabelSelector(
-        match_labels={k: v for k, v in selector.match_labels.items() if k == NAME_LABEL},
-        match_expressions=tuple(e for e in selector.match_expressions if e.key == NAME_LABEL),
-    )
-    left = sorted(name for name in excluded if by_name.matches({NAME_LABEL: name}))
-    return _with(selector, NAME_LABEL, "NotIn", *left) if left else selector
+    return _with(selector, NAME_LABEL, "NotIn", *sorted(excluded))
 
 
 class _Expressions:

@@ -28,15 +28,6 @@ def test_the_configuration_follows_from_the_release(helm: Helm) -> None:
         "webhook": {
             "config": {
                 "clientConfig": {"service": {"name": "sharder", "namespace": "ns"}},
-                "namespaceSelector": {
-                    "matchExpressions": [
-                        {
-                            "key": "kubernetes.io/metadata.name",
-                            "operator": "NotIn",
-                            "values": ["kube-system", "ns"],
-                        }
-                    ]
-                },
             },
             "server": {"port": 9443},
         },

@@ -52,12 +52,7 @@ annotations:
 {{- define "sharder.config" -}}
 {{- $values := default dict .Values.config }}
 {{- $name := include "sharder.fullname" . }}
-{{- $namespaceSelector := dict "matchExpressions" (list (dict
-      "key" "kubernetes.io/metadata.name"
-      "operator" "NotIn"
-      "values" (list "kube-system" .Release.Namespace | uniq)))
-}}
-{{- $webhook := dict "config" (dict "namespaceSelector" $namespaceSelector) "server" (dict "port" 9443) }}
+{{- $webhook := dict "config" (dict) "server" (dict "port" 9443) }}
 {{- if not (dig "webhook" "config" "clientConfig" "url" "" $values) }}
 {{- $service := dict "namespace" .Release.Namespace "name" $name }}
 {{- $_ := set $webhook.config "clientConfig" (dict "service" $service) }}

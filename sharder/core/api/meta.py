@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from sharder.core.names import SYSTEM_NAMESPACE, GroupResource, ObjectRef
+from sharder.core.names import GroupResource, ObjectRef
 
 Json: TypeAlias = Union[str, int, float, bool, "Mapping[str, Json]", "Sequence[Json]", None]
 """Any JSON value; the bodies of writes consist of such values."""
@@ -193,15 +193,3 @@ class LabelSelector(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
             requirement.matches(labels) for requirement in self.match_expressions
         )
-
-
-DEFAULT_NAMESPACES: Final = LabelSelector(
-    match_expressions=(
-        Requirement(
-            key=NAME_LABEL,
-            operator="NotIn",
-            values=("kube-system", SYSTEM_NAMESPACE),
-        ),
-    )
-)
-"""The namespaces of a ring without a selector."""
