@@ -16,6 +16,7 @@ LAST_SECONDS: Final = 1.0
 """So long after the begin of an outage its last answers can be noted."""
 _BLINDED: Final = {Happening.PAUSED, Happening.CUT_OFF, Happening.STALLED}
 _SEES: Final = {Happening.RESUMED, Happening.CONNECTED, Happening.ENDED}
+_WATCHES: Final = {Happening.WATCHED, Happening.ENDED}
 _GO_ON: Final = {Happening.RESUMED, Happening.ENDED}
 _ENDS: Final = {Happening.KILLED, Happening.TERMINATED}
 _AWAY: Final = {Happening.PAUSED, Happening.ENDED, Happening.CUT_OFF, Happening.FORGED}
@@ -51,12 +52,15 @@ def pauses_of(trace: Trace) -> Mapping[str, Sequence[Span]]:
 
 def blindness_of(trace: Trace) -> Mapping[str, Sequence[Span]]:
     """Return when each process saw nothing of the cluster, or not everything."""
-    return _spans(trace, _BLINDED, _SEES)
+    found = _spans(trace, _BLINDED, _SEES)
+    for process, spans in _spans(trace, {Happening.UNWATCHED}, _WATCHES).items():
+        found[process] += spans
+    return found
 
 
 def _spans(
     trace: Trace, begins: Collection[Happening], ends: Collection[Happening]
-) -> Mapping[str, Sequence[Span]]:
+) -> defaultdict[str, list[Span]]:
     found: defaultdict[str, list[Span]] = defaultdict(list)
     begun: dict[str, float] = {}
     for event in trace.events:
@@ -98,6 +102,8 @@ def downs_of(trace: Trace) -> Mapping[str, Sequence[Down]]:
     found: defaultdict[str, list[Down]] = defaultdict(list)
     last: dict[str, Happening] = {}
     for event in trace.events:
+        if event.kind in {Happening.UNWATCHED, Happening.WATCHED}:
+            continue
         before, last[event.process] = last.get(event.process), event.kind
         spans = found[event.process]
         if event.kind not in _AWAY or (spans and event.at < spans[-1].end):

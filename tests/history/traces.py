@@ -91,6 +91,8 @@ class Happening(StrEnum):
     STALLED = "stalled"
     """Some of its connections are held back."""
     CONNECTED = "connected"
+    UNWATCHED = "watches no objects"
+    WATCHED = "watches objects"
     FORGED = "forged"
     """A Lease without a process appears."""
 

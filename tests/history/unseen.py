@@ -1,7 +1,8 @@
 """What no judge blames a shard for: what docs/limits.md says of a label that a user removed.
 
 The object gets its next shard 3 s later.  If its last one cannot see so long that the label is
-gone, because it is paused or its connections are held back, both work on the object until it does.
+gone, because it is paused, its connections are held back, or its watch ended and each try to list
+again failed, both work on the object until it does.
 """
 
 from collections.abc import Iterator

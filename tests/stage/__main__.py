@@ -14,13 +14,14 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from itertools import islice
 
 from tests.history.timeline import histories
 from tests.stage.mutants import MUTANTS
 from tests.stage.play import Setup, play
 
 _PROCESSES = os.cpu_count() or 1
+_AT_ONCE = 4
+"""Seeds that a process plays before its garbage is collected."""
 
 
 def main() -> int:
@@ -65,25 +66,12 @@ def _search(first: int, seeds: int, mutant: str | None) -> int:
 
 
 def _all(seeds: range, mutant: str | None) -> Iterator[tuple[int, list[str]]]:
-    """Yield each seed with its problems, as soon as it was played; one process for each core."""
-    chunk = 4
+    """Yield each seed with its problems; one process for each core plays."""
+    parts = [seeds[at : at + _AT_ONCE] for at in range(0, len(seeds), _AT_ONCE)]
     with ProcessPoolExecutor(_PROCESSES, initializer=_begin, initargs=(mutant,)) as pool:
-        todo = iter(seeds)
-        pending = {
-            pool.submit(_play_some, part)
-            for _ in range(2 * _PROCESSES)
-            if (part := list(islice(todo, chunk)))
-        }
         try:
-            while pending:
-                done = next((each for each in pending if each.done()), None)
-                if done is None:
-                    time.sleep(0.05)
-                    continue
-                pending.remove(done)
-                yield from done.result()
-                if part := list(islice(todo, chunk)):
-                    pending.add(pool.submit(_play_some, part))
+            for played in pool.map(_play_some, parts):
+                yield from played
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -96,7 +84,7 @@ def _begin(mutant: str | None) -> None:
         MUTANTS[mutant].apply()
 
 
-def _play_some(seeds: list[int]) -> list[tuple[int, list[str]]]:
+def _play_some(seeds: range) -> list[tuple[int, list[str]]]:
     played = [(seed, play(Setup.of(seed)).problems) for seed in seeds]
     gc.collect()
     return played

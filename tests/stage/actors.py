@@ -68,6 +68,7 @@ class Actor:
         self.link = Link(self.rng, lambda: self.has_ended)
         self.clock = ProcessClock()
         self.client = NetworkClient(stage.servers[server], user, self.link)
+        self.client.watching = stage.history.watching
         self.context: Context = copy_context()
         self.context.run(PROCESS.set, self.process)
         self.task: asyncio.Task[None] | None = None

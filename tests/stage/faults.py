@@ -143,10 +143,8 @@ class Faults:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._hold(replace(fault, kind=Kind.HOLD, seconds=3.0)))
             await asyncio.sleep(0.1)
-            await self._remove_lease(fault)
-
-    async def _remove_lease(self, fault: Fault) -> None:
-        await self.stage.attempt("DELETE", f"{LEASES_PATH.format('default')}/{fault.target}")
+            path = f"{LEASES_PATH.format('default')}/{fault.target}"
+            await self.stage.attempt("DELETE", path)
 
     async def _forge_holder(self, fault: Fault) -> None:
         path = f"{LEASES_PATH.format('default')}/{fault.target}"

@@ -8,6 +8,7 @@ from math import inf
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.names import GroupResource, ObjectRef, RingName, drain_label, owner_label
 from sharder.kube.typed_stores import LEASES
+from sharder.sdk.testing.requests import Call, place_of
 from sharder.sdk.testing.storage import Change, Stored
 from tests.history.traces import (
     Child,
@@ -47,7 +48,6 @@ class History:
     outages: list[Span] = field(default_factory=list)
     leading: list[float] = field(default_factory=list)
     refused: list[Request] = field(default_factory=list)
-    fenced: list[str] = field(default_factory=list)
     _ended: list[Work] = field(default_factory=list)
     _running: list[Work] = field(default_factory=list)
 
@@ -71,6 +71,12 @@ class History:
     def happened(self, process: str, kind: Happening) -> None:
         """Note what happens to a process just now."""
         self.events.append(Event(at=self.now(), process=process, kind=kind))
+
+    def watching(self, call: Call, begins: bool) -> None:
+        """Note that a shard begins or ends to watch main objects."""
+        shard, place = self.pod_of(call.client), place_of(call.path)
+        if shard and GroupResource(place.group, place.resource) == self.main:
+            self.happened(shard, Happening.WATCHED if begins else Happening.UNWATCHED)
 
     @contextmanager
     def working(self, shard: str, ref: ObjectRef) -> Iterator[None]:
@@ -104,7 +110,6 @@ class History:
             refused=list(self.refused),
             works=sorted([*self._ended, *self._running], key=lambda work: work.began),
             sent=list(self.sent),
-            fenced=list(self.fenced),
         )
 
     def _write(self, change: Change, stored: Stored) -> Write:

@@ -19,7 +19,7 @@ from sharder.sdk.testing.memory_client import call_of
 from sharder.sdk.testing.requests import Call, Refused
 from sharder.sdk.testing.requests import Client as User
 from sharder.sdk.testing.watching import Watcher
-from tests.stage.loop import PROCESS, VirtualLoop
+from tests.stage.loop import PROCESS
 from tests.support.full_server import FullServer, bookmark
 
 START: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -125,6 +125,8 @@ class NetworkClient(kube.Client):
         self.requests = 0
         self.sees: Callable[[Call], None] = lambda _: None
         """Called with every request that the process sends."""
+        self.watching: Callable[[Call, bool], None] = lambda _, __: None
+        """Called when a watch begins, and with False when it has ended."""
         self._observe = _ignore
 
     @override
@@ -159,7 +161,7 @@ class NetworkClient(kube.Client):
 
     async def _exchange(self, call: Call) -> tuple[int, bytes]:
         """Send a request and wait for its answer; the server works even if we are stopped."""
-        loop = _loop()
+        loop = asyncio.get_running_loop()
         answered: asyncio.Future[tuple[int, bytes]] = loop.create_future()
         link, world = self.link, copy_context()
         world.run(PROCESS.set, None)
@@ -197,9 +199,9 @@ class NetworkClient(kube.Client):
     async def lines(
         self, call: kube.Call, *, pause: float = 0.0
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        what = f"GET {call.path}"
-        watcher = await self._open(call_of(self.user, call), what)
-        loop = _loop()
+        what, asked = f"GET {call.path}", call_of(self.user, call)
+        watcher = await self._open(asked, what)
+        loop = asyncio.get_running_loop()
         ends = self.link.rng.uniform(*self.link.stream_seconds)
         world = copy_context()
         world.run(PROCESS.set, None)
@@ -208,12 +210,14 @@ class NetworkClient(kube.Client):
             loop.call_later(ends, watcher.end, context=world),
         ]
         self.link.watchers[watcher] = None
+        self.watching(asked, True)
         try:
             yield self._read(watcher)
         except OSError as error:
             raise Unavailable(f"{what}: {error!r}") from error
         finally:
             watcher.close()
+            self.watching(asked, False)
             self.link.watchers.pop(watcher, None)
             for timer in timers:
                 timer.cancel()
@@ -268,7 +272,7 @@ async def answer_of(server: FullServer, call: Call, link: Link) -> tuple[int, by
 
 def wall_time() -> datetime:
     """Return the right time of the world."""
-    return START + timedelta(seconds=_loop().time())
+    return START + timedelta(seconds=asyncio.get_running_loop().time())
 
 
 class ProcessClock:
@@ -283,17 +287,11 @@ class ProcessClock:
 
     def monotonic(self) -> float:
         """Return the seconds since the beginning of the play."""
-        return _loop().time()
+        return asyncio.get_running_loop().time()
 
     async def sleep(self, seconds: float) -> None:
         """Wait so long."""
         await asyncio.sleep(seconds)
-
-
-def _loop() -> VirtualLoop:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualLoop)
-    return loop
 
 
 def _ignore(_method: str, _status: str) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 from sharder.core.names import EVACUATE_ANNOTATION
 from sharder.sdk.testing.requests import Call
-from tests.stage.story import DRAIN, PIN, Story
+from tests.stage.story import DRAIN, OWNER, PIN, Story
 
 
 async def own_writes(story: Story) -> None:
@@ -46,6 +46,19 @@ async def lease_held(story: Story) -> None:
         await asyncio.sleep(0.5)
         for name in mine:
             await story.edit(name)
+
+
+async def unseen(story: Story) -> None:
+    """A label that a user removes past the webhook is seen at once, or else judged as a limit."""
+    await story.begin("p0 p1", sites=6)
+    link = story.shards["p0"].link
+    link.refuses = lambda call: 503 if call.method == "GET" and "/websites" in call.path else 0
+    link.break_streams()
+    with story.without_webhook():
+        for name in story.of("p0"):
+            await story.edit(name, labels={OWNER: None, PIN: "p1"})
+        await asyncio.sleep(6)
+    assert len(story.children()) > 6  # the old shard made some once more
 
 
 async def release(story: Story) -> None:
