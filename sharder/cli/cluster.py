@@ -1,25 +1,20 @@
 """The cluster that a command reads and writes, for as long as the command runs."""
 
-import asyncio
-import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
 
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import RING_LABEL
 from sharder.core.preview.observe import DatedObject
-from sharder.kube.client import Client, connect
+from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects, dated_objects
 from sharder.kube.typed_stores import leases, namespaces, rings
 from sharder.ports import Objects, Store
 from sharder.runtime.clock import Clock, SystemClock
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,26 +45,3 @@ class Cluster:
             now=clock.now(),
             clock=clock,
         )
-
-
-def warn(warning: str) -> None:
-    """Print a warning on stderr."""
-    line = f"warning: {warning}"
-    print(line if line.isprintable() else repr(line), file=sys.stderr)
-
-
-def run(kubeconfig: str | None, context: str | None, work: Callable[[Client], Awaitable[T]]) -> T:
-    """Connect, await the work, disconnect, and return the result of the work.
-
-    Raises:
-        ConfigError: there is no usable kubeconfig.
-    """
-
-    async def connected() -> T:
-        client = await connect(kubeconfig, context)
-        try:
-            return await work(client)
-        finally:
-            await client.close()
-
-    return asyncio.run(connected())

@@ -64,11 +64,25 @@ class Call:
         return self.connect(lambda client: ask(Cluster.of(client)))
 
     def connect(self, work: "Callable[[Client], Awaitable[T]]") -> T:
-        """Return what `work` returns for a client of the API server."""
-        from sharder.cli.cluster import run  # noqa: PLC0415 - not for the help
+        """Return what `work` returns for a client of the API server.
+
+        Raises:
+            ConfigError: there is no usable kubeconfig.
+        """
+        import asyncio  # noqa: PLC0415 - not for the help
+
+        from sharder.kube.client import connect  # noqa: PLC0415 - not for the help
 
         kubeconfig = self.kubeconfig or os.environ.get("KUBECONFIG") or None
-        return run(kubeconfig, self.context, work)
+
+        async def connected() -> T:
+            client = await connect(kubeconfig, self.context)
+            try:
+                return await work(client)
+            finally:
+                await client.close()
+
+        return asyncio.run(connected())
 
     def show(self, report: Report, draw: Callable[[Report], None]) -> None:
         """Print the report; `draw` prints it for people."""

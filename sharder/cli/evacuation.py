@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from sharder.cli.cluster import Cluster, warn
+from sharder.cli.cluster import Cluster
 from sharder.cli.cluster_view import View, count, view_of
-from sharder.cli.output import write
+from sharder.cli.output import warn, write
 from sharder.cli.steering import EVACUATE, steer
 from sharder.core.errors import ApiError, Expired, SharderError, Unavailable
 from sharder.core.names import ShardName

@@ -53,6 +53,11 @@ def write(*texts: str) -> None:
             sys.stdout.write(f"{_cell(line)}\n")
 
 
+def warn(text: str) -> None:
+    """Print a warning on stderr."""
+    print(_cell(f"warning: {text}"), file=sys.stderr)
+
+
 def _cell(value: object) -> str:
     """Return the text, escaped if it is not printable: names can contain control characters."""
     text = "-" if value is None else str(value)

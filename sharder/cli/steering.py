@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
-from sharder.cli.cluster import Cluster, warn
+from sharder.cli.cluster import Cluster
 from sharder.cli.cluster_view import View, view_of
 from sharder.cli.lookup import find, lease_of, ring_named
-from sharder.cli.output import write
+from sharder.cli.output import warn, write
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.api.ring import ControllerRing
