@@ -46,6 +46,10 @@ class Main:
     """Up to this version the controller may have seen it on another shard: later ones count."""
     delivered: float | None = None
     """When (monotonic seconds) the controller got it first; None: not since it came."""
+    tries: int = 0
+    """How often its release was tried in this drain."""
+    next_try: float = -inf
+    """When (monotonic seconds) it is tried again."""
 
 
 @dataclass(slots=True)
@@ -124,7 +128,7 @@ class Here:
             return
         main.since, main.delivered = version, None
         if main.draining_since is None:
-            main.draining_since = self._now()
+            main.draining_since, main.tries, main.next_try = self._now(), 0, -inf
 
     def _remove(self, uid: str) -> None:
         main = self._mains.pop(uid, None)
@@ -264,6 +268,6 @@ class Here:
             writes = self._writes.get(main.uid, _Writes())
             if main.draining_since is None or writes.unanswered:
                 continue
-            is_late = self._now() >= main.draining_since + PATIENCE_SECONDS
-            if self._now() >= writes.until + (0 if is_late else QUIET_SECONDS):
+            now, is_late = self._now(), self._now() >= main.draining_since + PATIENCE_SECONDS
+            if now >= max(main.next_try, writes.until + (0 if is_late else QUIET_SECONDS)):
                 yield main

@@ -9,20 +9,25 @@ from typing import Final
 
 from typing_extensions import override
 
-from sharder.core.api.meta import Json
+from sharder.core.api.meta import Json, ObjectMeta
 from sharder.core.errors import ApiError, Conflict, NotFound
+from sharder.core.movement.patches import acknowledge
 from sharder.core.names import WATCHES_ANNOTATION, GroupResource
 from sharder.ports import Changed, Event, Listed, Removed
 from sharder.proxy.here import Here, Main
 from sharder.proxy.view import View
+from sharder.runtime.backoff import Backoff
 from sharder.runtime.error_log import Once
 from sharder.runtime.task_pool import race
 from sharder.shard.cluster import OwnObjects
 from sharder.shard.context import ShardContext
+from sharder.shard.identity import Ownership
 from sharder.shard.lifecycle import Workload
 from sharder.shard.objects import OwnObject
 from sharder.shard.watched import Watched
 
+_BACKOFF: Final = Backoff(base=0.2, cap=30.0)
+"""Seconds between two attempts to release an object, as of a shard with the SDK."""
 _POLL_SECONDS: Final = 0.1
 """Between two looks for what is listed, and for objects that can be released."""
 
@@ -154,16 +159,24 @@ class Work(Workload):
 
     async def _release_one(self, main: Main) -> None:
         """Acknowledge a drain; after a conflict our watch shows the object again."""
-        identity = self.context.identity
-        labels = {identity.owner_label: None, identity.drain_label: None}
+        identity, clock, problem = self.context.identity, self.context.clock, ""
+        main.tries += 1
+        main.next_try = clock.monotonic() + _BACKOFF.delay(main.tries, self.context.rng)
+        patch = acknowledge(
+            ObjectMeta(resource_version=main.version),
+            owner_label=identity.owner_label,
+            drain_label=identity.drain_label,
+        )
         try:
-            body: Json = {"metadata": {"labels": labels, "resourceVersion": main.version}}
-            await self.followers.objects(main.resource).patch(main.ref, body)
+            written = await self.followers.objects(main.resource).patch(main.ref, patch)
+            if identity.ownership_of(written.metadata) is Ownership.DRAINING:
+                problem = "a webhook restored both labels"
         except (Conflict, NotFound):
             return
         except ApiError as error:
-            if self._failures.is_new(main.uid, str(error)):
-                _log.warning("cannot release %s %s: %s", main.resource, main.ref, error)
-            return
-        self._failures.forget(main.uid)
-        _log.info("released %s %s", main.resource, main.ref)
+            problem = str(error)
+        if not problem:
+            self._failures.forget(main.uid)
+            _log.info("released %s %s", main.resource, main.ref)
+        elif self._failures.is_new(main.uid, problem):
+            _log.warning("cannot release %s %s: %s", main.resource, main.ref, problem)

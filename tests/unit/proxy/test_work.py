@@ -44,20 +44,26 @@ class Jobs:
         return PartialObject(metadata=meta)
 
 
+LABELS = {ME.owner_label: "me", ME.drain_label: "true"}
+DRAINS = ObjectMeta(name="one", uid="u1", resource_version="1", labels=LABELS)
+
+
+@pytest.mark.parametrize(
+    "answer", [Unavailable("not now"), [PartialObject(metadata=DRAINS)] * 9], ids=["no", "reverts"]
+)
 async def test_an_object_that_cannot_be_released_is_logged_once_and_so_is_what_else_is_watched(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    answer: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("sharder.proxy.work._POLL_SECONDS", 0.01)
-    view, followers = Mock(), Mock(list_anew=AsyncMock())
+    view, followers, clock = Mock(), Mock(list_anew=AsyncMock()), SystemClock()
     view.gate.kinds = {}
-    view.gate.here = Here(ME, lambda: 100.0)
-    labels = {ME.owner_label: "me", ME.drain_label: "true"}
-    meta = ObjectMeta(name="one", uid="u1", resource_version="1", labels=labels)
-    view.gate.here.changed(JOBS, meta)
+    view.gate.here = Here(ME, clock.monotonic)
+    view.gate.here.changed(JOBS, DRAINS)
     view.outside = {GroupResource("", "secrets"), GroupResource("batch", "cronjobs")}
-    patch = AsyncMock(side_effect=Unavailable("not now"))
+    patch = AsyncMock(side_effect=answer)
     followers.objects.return_value.patch = patch
-    context = Mock(identity=ME, leases=Mock(patch=AsyncMock()))
+    leases, rng = Mock(patch=AsyncMock()), random.Random(1)
+    context, began = Mock(identity=ME, leases=leases, clock=clock, rng=rng), clock.monotonic()
     work = Work(context, view, followers, Mock())
 
     async def is_repeated() -> bool:
@@ -68,6 +74,7 @@ async def test_an_object_that_cannot_be_released_is_logged_once_and_so_is_what_e
         group.create_task(work.run(stop))
         await eventually(is_repeated, within=5)
         stop.set()
+    assert clock.monotonic() - began > 0.3, "each attempt calls every webhook"
     assert len(caplog.records) == 1
     said = {WATCHES_ANNOTATION: "cronjobs.batch,secrets"}
     context.leases.patch.assert_awaited_once_with(
