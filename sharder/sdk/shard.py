@@ -52,6 +52,13 @@ class Controllers(Workload):
 
     @property
     @override
+    def is_empty(self) -> bool:
+        # Only main objects are evacuated: a list of children that fails holds up no stop.
+        mains = (each.collections[0] for each in self._controllers)
+        return all(each.watched.has_listed for each in mains) and not self.objects
+
+    @property
+    @override
     def watched(self) -> Iterator[Watched[OwnObject]]:
         return (each.watched for one in self._controllers for each in one.collections)
 
