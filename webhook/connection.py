@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether no request is in progress, not even a part of one."""
-        return self._began is None and self.answering is None
+        return self._began is None
 
     # What the transport calls.
 
@@ -277,8 +277,11 @@ class Connection(asyncio.Protocol):
             self._end()
 
     def finish(self) -> None:
-        """End the connection after the request in progress; its port is retired."""
-        if self.is_idle:
+        """End the connection after the request in progress; its port is retired.
+
+        After a handshake a request comes at once, and is answered.
+        """
+        if self.is_made and self.is_idle:
             self._end()
 
     def abort(self) -> None:

@@ -334,6 +334,24 @@ async def test_an_open_request_is_answered_while_the_server_stops() -> None:
     assert (status, headers["connection"], uid_in(body)) == (200, "close", "uid-1")
 
 
+async def test_a_handshake_under_way_gets_its_answer_while_the_server_stops() -> None:
+    server = Server(app(), host=HOST, port=0, tls=server_tls())
+    await server.start()
+    port = server.port
+
+    async def is_accepted() -> bool:
+        return server.connections == 1
+
+    async with connected(port) as client, asyncio.TaskGroup() as group:
+        await eventually(is_accepted, within=WITHIN)
+        group.create_task(server.stop(within=WITHIN))
+        await eventually(lambda: refuses(port), within=WITHIN)
+        await client.writer.start_tls(strict_client(), server_hostname=NAME)
+        status, headers, _ = await client.post(review_of(request_of()))
+
+    assert (status, headers["connection"]) == (200, "close")
+
+
 async def test_a_stop_does_not_exceed_its_deadline() -> None:
     slow = Slow()
     server = Server(app(slow), host=HOST, port=0)
