@@ -136,7 +136,7 @@ class Proxy:
             context=context, handled=handled, needed=rights_behind_proxy, stop=self._stop
         )
         try:
-            await membership.serve(lambda holder: Work(context, view, followers, holder.left))
+            await membership.serve(lambda holder: Work(context, view, followers, holder))
         except LeaseLost as error:
             _log.warning("%s", error)
 

@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
 
 from typing_extensions import override
 
-from sharder.core.api.meta import Json, ObjectMeta
+from sharder.core.api.meta import ObjectMeta
 from sharder.core.errors import ApiError, Conflict, NotFound
 from sharder.core.movement.patches import acknowledge
 from sharder.core.names import WATCHES_ANNOTATION, GroupResource
@@ -18,6 +18,7 @@ from sharder.proxy.here import Here, Main
 from sharder.proxy.view import View
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.error_log import Once
+from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.task_pool import race
 from sharder.shard.cluster import OwnObjects
 from sharder.shard.context import ShardContext
@@ -98,11 +99,8 @@ class Work(Workload):
     context: ShardContext
     view: View
     followers: Followers
-    left: Callable[[], float]
-    """Returns for how many seconds the Lease is certainly held."""
+    holder: LeaseHolder
     _failures: Once[str] = field(default_factory=Once)
-    _told: str = ""
-    """What the Lease says of the resources outside the ring."""
 
     @property
     @override
@@ -138,24 +136,13 @@ class Work(Workload):
     async def _work(self) -> None:
         """Let the controller write, once we know what was taken before we had the Lease."""
         await self.followers.list_anew()
-        self.view.open(self.left)
+        self.view.open(self.holder.left)
         while True:
             await asyncio.sleep(_POLL_SECONDS)
-            await self._tell_outside()
+            if outside := sorted(map(str, self.view.outside)):
+                self.holder.note(WATCHES_ANNOTATION, ",".join(outside))
             for main in self.view.gate.here.to_release():
                 await self._release_one(main)
-
-    async def _tell_outside(self) -> None:
-        """Let the Lease say what else the controller watches, once for each new resource."""
-        outside, context = ",".join(sorted(map(str, self.view.outside))), self.context
-        if outside == self._told:
-            return
-        self._told = outside
-        try:
-            body: Json = {"metadata": {"annotations": {WATCHES_ANNOTATION: outside}}}
-            await context.leases.patch(context.lease, body)
-        except ApiError as error:
-            _log.warning("cannot write to the Lease what the controller watches: %s", error)
 
     async def _release_one(self, main: Main) -> None:
         """Acknowledge a drain; after a conflict our watch shows the object again."""

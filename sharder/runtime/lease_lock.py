@@ -96,6 +96,10 @@ class LeaseHolder:
         line = "".join(c if c.isprintable() else " " for c in problem)[:MAX_PROBLEM]
         self._record.problem = line and (self._record.problem or line)
 
+    def note(self, annotation: str, value: str) -> None:
+        """Let the next renewal write an annotation."""
+        self._record.notes[annotation] = value
+
     def valid(self) -> bool:
         """Return whether the Lease is certainly ours now.
 

@@ -73,6 +73,8 @@ class LeaseRecord:
         self.wants_evacuation = False
         self.problem = ""
         """Why the holder cannot work, at most `MAX_PROBLEM` characters; empty: it can."""
+        self.notes: dict[str, str] = {}
+        """Annotations for the next renewal."""
         self._leases = leases
         self._ref = ref
         self._clock = clock
@@ -164,7 +166,7 @@ class LeaseRecord:
         """Renew the Lease if it is unchanged since it was last seen."""
         renew_time = format_time(self._clock.now())
         # Restore the labels too: a shard whose Lease has lost them would count as gone.
-        write = self._patch({"renewTime": renew_time}, self._candidate.labels)
+        write = self._patch({"renewTime": renew_time}, self._candidate.labels, self.notes)
         await self._write(write, renew_time)
 
     async def release(self) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import Unavailable
+from sharder.core.names import WATCHES_ANNOTATION, GroupResource, ObjectRef
 from sharder.proxy.proxy import Options, Proxy
 from sharder.proxy.server import ProxyServer
 from sharder.proxy.streams import Selectors, Sight
@@ -23,6 +24,8 @@ from tests.unit.shard.test_probes import readiness
 
 @asynccontextmanager
 async def listen(server: ProxyServer) -> AsyncIterator[None]:
+    for name in ("secrets", "nodes"):
+        server._view.watches(GroupResource("", name))
     with server._view.streams.opened(Sight(JOBS, "", Selectors()), "1"):
         yield
 
@@ -44,6 +47,8 @@ async def test_it_waits_for_an_api_server_and_is_ready_while_it_watches(
     await cluster.advance(5)
     said = await readiness(cluster, "jobs.batch", caplog)
 
+    lease = await cluster.lease_store.get(ObjectRef("default", "a"))
+    assert lease.metadata.annotation(WATCHES_ANNOTATION) == "nodes,secrets"
     assert [status for status, _ in said] == [503, 200, 503]
     assert "not listed yet" in said[0][1]
     assert "cannot watch jobs.batch" in said[2][1]

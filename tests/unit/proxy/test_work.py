@@ -10,7 +10,6 @@ import pytest
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.errors import Unavailable
-from sharder.core.names import WATCHES_ANNOTATION, GroupResource
 from sharder.ports import Bookmark, Changed, Listed, WatchEvent
 from sharder.proxy.here import Here
 from sharder.proxy.work import Followers, Work
@@ -51,7 +50,7 @@ DRAINS = ObjectMeta(name="one", uid="u1", resource_version="1", labels=LABELS)
 @pytest.mark.parametrize(
     "answer", [Unavailable("not now"), [PartialObject(metadata=DRAINS)] * 9], ids=["no", "reverts"]
 )
-async def test_an_object_that_cannot_be_released_is_logged_once_and_so_is_what_else_is_watched(
+async def test_an_object_that_cannot_be_released_is_logged_once(
     answer: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("sharder.proxy.work._POLL_SECONDS", 0.01)
@@ -59,11 +58,10 @@ async def test_an_object_that_cannot_be_released_is_logged_once_and_so_is_what_e
     view.gate.kinds = {}
     view.gate.here = Here(ME, clock.monotonic)
     view.gate.here.changed(JOBS, DRAINS)
-    view.outside = {GroupResource("", "secrets"), GroupResource("batch", "cronjobs")}
+    view.outside = ()
     patch = AsyncMock(side_effect=answer)
     followers.objects.return_value.patch = patch
-    leases, rng = Mock(patch=AsyncMock()), random.Random(1)
-    context, began = Mock(identity=ME, leases=leases, clock=clock, rng=rng), clock.monotonic()
+    context, began = Mock(identity=ME, clock=clock, rng=random.Random(1)), clock.monotonic()
     work = Work(context, view, followers, Mock())
 
     async def is_repeated() -> bool:
@@ -76,10 +74,6 @@ async def test_an_object_that_cannot_be_released_is_logged_once_and_so_is_what_e
         stop.set()
     assert clock.monotonic() - began > 0.3, "each attempt calls every webhook"
     assert len(caplog.records) == 1
-    said = {WATCHES_ANNOTATION: "cronjobs.batch,secrets"}
-    context.leases.patch.assert_awaited_once_with(
-        context.lease, {"metadata": {"annotations": said}}
-    )
 
 
 async def test_what_is_assigned_while_the_objects_are_listed_is_not_forgotten() -> None:
