@@ -92,16 +92,14 @@ class Drains:
     def _update(self, event: Event[OwnObject]) -> None:
         match event:
             case Listed(items):
-                before, self._drains = self._drains, {}
-                for obj in items:
-                    self._drains[obj.metadata.uid] = self._drain(obj, before)
+                self._drains = {obj.metadata.uid: self._drain(obj) for obj in items}
             case Changed(obj):
-                self._drains[obj.metadata.uid] = self._drain(obj, self._drains)
+                self._drains[obj.metadata.uid] = self._drain(obj)
             case Removed(obj):
                 self._drains.pop(obj.metadata.uid, None)
 
-    def _drain(self, obj: PartialObject, known: Mapping[str, Drain]) -> Drain:
-        drain = known.get(obj.metadata.uid) or Drain(obj, self._clock.monotonic())
+    def _drain(self, obj: PartialObject) -> Drain:
+        drain = self._drains.get(obj.metadata.uid) or Drain(obj, self._clock.monotonic())
         drain.obj = obj
         return drain
 
