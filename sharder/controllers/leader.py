@@ -16,7 +16,7 @@ from sharder.controllers.lease_controller import LeaseController
 from sharder.controllers.movement.controller import HandoverLoop, Movement
 from sharder.controllers.movement.mover import AGAIN_SECONDS
 from sharder.controllers.ports import Ports
-from sharder.controllers.ring_controller import Problems, RingController
+from sharder.controllers.ring_controller import RingController
 from sharder.controllers.ring_status import StatusReports
 from sharder.controllers.ring_transitions import RingTransitions
 from sharder.core.errors import LeaseLost
@@ -56,19 +56,16 @@ class LeaderControllers:
         self._resyncs: WorkQueue[RingName] = self._queue(ports, "resync", RING_BACKOFF)
         self._balances: WorkQueue[RingName] = self._queue(ports, "rebalance", RING_BACKOFF)
         self._leases: WorkQueue[ObjectRef] = self._queue(ports, "lease", LEASE_BACKOFF)
-        self._problems = Problems()
         self._has_looked = False
         self._ports = ports = replace(
             ports,
-            on_problem=self._report,
             on_change=self._rings.add,
             on_moved=lambda ring: self._rings.add_after(ring, MOTION_SECONDS),
             resync_ring=self._resyncs.add,
         )
         self._movement = Movement(ports)
-        self._reports = StatusReports(ports, self._movement, fault_of=self._problems.of)
         self._ring_controller = RingController(
-            ports, reports=self._reports, problems=self._problems, period=self._apply_period
+            ports, reports=StatusReports(ports, self._movement), period=self._apply_period
         )
 
     async def run(self) -> None:
@@ -122,10 +119,6 @@ class LeaderControllers:
             name=name,
             metrics=ports.metrics,
         )
-
-    def _report(self, ring: RingName, source: str, problem: str | None) -> None:
-        if self._problems.found(ring, source, problem):
-            self._rings.add(ring)
 
     async def _record_leader(self) -> None:
         holder, recorder = self._ports.holder, self._ports.recorder

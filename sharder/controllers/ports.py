@@ -27,9 +27,6 @@ BACKOFF: Final = Backoff(base=2.0, cap=300.0)
 "Moving objects")."""
 
 OnRing: TypeAlias = Callable[[RingName], None]
-Report: TypeAlias = Callable[[RingName, str, str | None], None]
-"""Called with a ring, a source of problems, and why its objects cannot move; None when this is
-over."""
 
 
 def ignore(*_about: object) -> None:
@@ -70,13 +67,11 @@ class Ports:
     """Whether another replica leads, which reports, and shows backlogs and queues."""
     watching: Watching = field(default_factory=Watching)
     """Records which watches are forbidden."""
-    on_problem: Report = ignore
-    """Called with what could not be read or what we have no right to write, when that changes, and
-    after each pass with the error of a strategy."""
     on_written: Callable[[Part], None] = ignore
     """Called with a part that rejected every write, and no longer does."""
     on_change: OnRing = ignore
-    """Called when the watches, overdue drains or balance of a ring change, and after each pass."""
+    """Called when watches, overdue drains, balance or problems of a ring change, and after each
+    pass."""
     on_moved: OnRing = ignore
     """Called when objects of a ring have moved, or its backlogs change."""
     on_assigned: Callable[[RingName, ShardName | None, ShardName], None] = ignore

@@ -15,17 +15,9 @@ from sharder.core.api.ring import ControllerRing, UnreadableRing
 from sharder.core.errors import ApiError, Conflict, NotFound, Unavailable
 from sharder.core.names import APP_LABEL, RING_LABEL, ObjectRef, RingName, webhook_configuration
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.core.status.conditions import (
-    DUPLICATES,
-    FAILED,
-    INVALID,
-    STRATEGY_FAILED,
-    UNREADABLE,
-    UNWRITABLE,
-    Fault,
-)
-from sharder.core.validation import refusals
+from sharder.core.status.conditions import FAILED
 from sharder.core.webhook_configuration import configuration_of
+from sharder.runtime.error_log import Once
 
 OURS = f"{APP_LABEL[0]}={APP_LABEL[1]},{RING_LABEL}"
 """Selects the webhook configurations of all rings; with `=` and a name appended, of one ring."""
@@ -34,47 +26,6 @@ CONTESTED: Final = 3
 """How many times in a row another client has to change a configuration until an Event says so."""
 
 _log = logging.getLogger(__name__)
-
-
-_REASONS: Final = {
-    "spec": INVALID,
-    "shards": DUPLICATES,
-    "strategy": STRATEGY_FAILED,
-    "resync": UNREADABLE,
-    "write": UNWRITABLE,
-}
-"""The condition reason for each source of problems, the most important first; `FAILED` for all
-other sources."""
-
-
-class Problems:
-    """Problems of rings, by ring and source; the newest text of each source counts."""
-
-    def __init__(self) -> None:
-        self._problems: dict[RingName, dict[str, str]] = {}
-
-    def found(self, ring: RingName, source: str, problem: str | None) -> bool:
-        """Record a problem, or None for its end; return whether the problem changed."""
-        known = self._problems.setdefault(ring, {})
-        if known.get(source) == problem:
-            return False
-        known.pop(source, None)
-        if problem is not None:
-            known[source] = problem
-        return True
-
-    def of(self, ring: RingName) -> Fault | None:
-        """Return all problems of the ring as one fault, None if there are none."""
-        known = self._problems.get(ring, {})
-        if not known:
-            return None
-        reasons = [reason for source, reason in _REASONS.items() if source in known]
-        text = "; ".join(known[source] for source in sorted(known))
-        return Fault(next(iter(reasons), FAILED), text)
-
-    def forget(self, ring: RingName) -> None:
-        """Forget a deleted ring."""
-        self._problems.pop(ring, None)
 
 
 class _Applied(NamedTuple):
@@ -93,14 +44,13 @@ class _Applied(NamedTuple):
 class RingController:
     """Reconciles one ring at a time, by name."""
 
-    def __init__(
-        self, ports: Ports, *, reports: StatusReports, problems: Problems, period: float
-    ) -> None:
+    def __init__(self, ports: Ports, *, reports: StatusReports, period: float) -> None:
         """`reports` write the status; `period` is the seconds between two reconciles."""
         self._cache = ports.cache
         self._configurations = ports.configurations
         self._registration = ports.registration
-        self._problems = problems
+        self._unreadable = Once[RingName]()
+        """The rings that cannot be decoded, as they were reported."""
         self._recorder = ports.recorder
         self._clock = ports.clock
         self._period = period
@@ -125,19 +75,13 @@ class RingController:
             if name not in ring_store.known():
                 await self._clean_up(name)
             return None
-        self._problems.found(name, "unreadable", None)
+        self._unreadable.forget(name)
         failure: ApiError | None = None
         try:
             await self._apply(snapshot)
         except ApiError as error:
             failure = error
-        problem = f"cannot apply the webhook configuration: {failure}" if failure else None
-        self._problems.found(name, "webhook", problem)
-        self._problems.found(name, "shards", snapshot.members.validity.complaint)
-        # An invalid ring is stored if the webhook was not called, or did not exist yet.
-        refused = refusals(snapshot.ring, snapshot.placer.layout.custom)
-        self._problems.found(name, "spec", "; ".join(map(str, refused)) or None)
-        sooner = await self._reports.write(name)
+        sooner = await self._reports.write(name, failure)
         if failure is not None:
             raise failure
         due = self._applied[name].due - self._clock.monotonic()
@@ -150,7 +94,7 @@ class RingController:
             "readable spec and the webhook configuration stay in force; correct the ring, or "
             "upgrade the sharder"
         )
-        if self._problems.found(ring.name, "unreadable", problem):
+        if self._unreadable.is_new(ring.name, problem):
             _log.warning(
                 "cannot decode ring, keeping its last state",
                 extra={"ring": ring.name, "error": ring.problem},
@@ -209,7 +153,7 @@ class RingController:
             await self._report_contested(ring)
 
     async def _clean_up(self, name: RingName) -> None:
-        self._problems.forget(name)
+        self._unreadable.forget(name)
         self._applied.pop(name, None)
         self._reports.forget(name)
         async for configuration in self._configurations.stream(f"{OURS}={name}"):

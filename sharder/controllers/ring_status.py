@@ -5,7 +5,7 @@ Only valid Leases make shards, so the number of entries is bounded.
 
 import heapq
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
@@ -19,8 +19,13 @@ from sharder.core.leases.shard import OBJECTS, Shard
 from sharder.core.names import API_GROUP, API_VERSION, ObjectRef, RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import (
+    DUPLICATES,
     FAILED,
+    INVALID,
     READY,
+    STRATEGY_FAILED,
+    UNREADABLE,
+    UNWRITABLE,
     DesiredCondition,
     Fault,
     ObjectStats,
@@ -42,10 +47,21 @@ from sharder.core.status.status import (
     with_counts,
 )
 from sharder.core.texts import plain
+from sharder.core.validation import refusals
 from sharder.runtime.reflector import POLL_SECONDS
 
 _log = logging.getLogger(__name__)
 
+
+_REASONS: Final = {
+    "spec": INVALID,
+    "shards": DUPLICATES,
+    "strategy": STRATEGY_FAILED,
+    "resync": UNREADABLE,
+    "write": UNWRITABLE,
+}
+"""The condition reason for each source of problems, the most important first; `FAILED` for all
+other sources."""
 
 PROVE_SECONDS: Final = 60.0
 """Seconds between two dry runs for a ring, fenced or not: a fence can be applied or removed at any
@@ -55,21 +71,10 @@ time."""
 class StatusReports:
     """The status of each ring, as last written by this process."""
 
-    def __init__(
-        self,
-        ports: Ports,
-        movement: Movement,
-        *,
-        fault_of: Callable[[RingName], Fault | None],
-    ) -> None:
-        """Start with nothing written.
-
-        `fault_of` returns why a ring is not ready, None if it is ready.
-        """
+    def __init__(self, ports: Ports, movement: Movement) -> None:
         self._cache = ports.cache
         self._ports = ports
         self._movement = movement
-        self._fault_of = fault_of
         self._clock = ports.clock
         self._sent: dict[RingName, tuple[str, RingStatus]] = {}
         """The ring's uid, and the status that was last written."""
@@ -77,9 +82,10 @@ class StatusReports:
         self._proofs: dict[RingName, tuple[Proof, float]] = {}
         """The last proof of each ring's fence, and when the next one is due."""
 
-    async def write(self, name: RingName) -> float | None:
+    async def write(self, name: RingName, failure: ApiError | None) -> float | None:
         """Write the status if it changed; return the seconds until the next attempt, if any.
 
+        `failure` is why the webhook configuration could not be applied, None if it was.
         The new status is compared with the status that we last sent, not with the stored one.  The
         stored status can be older than our last write, and lacks fields that an old CRD prunes,
         which would then be written again and again.
@@ -92,7 +98,7 @@ class StatusReports:
         uid, before = self._sent.get(name, ("", snapshot.ring.status))
         if uid != snapshot.ring.metadata.uid:
             before = snapshot.ring.status
-        after = self._after(snapshot, before, pace, at)
+        after = self._after(snapshot, before, pace, at, self._ready(snapshot, failure))
         waits = [pace.settles_in(at), self._proofs[name][1] - at]
         if after != before:
             due = pace.counts_due_in(at, rings=len(self._paces))
@@ -121,13 +127,18 @@ class StatusReports:
         self._proofs[ring] = proof, now + PROVE_SECONDS
 
     def _after(
-        self, snapshot: RingSnapshot, before: RingStatus, pace: StatusThrottle, at: float
+        self,
+        snapshot: RingSnapshot,
+        before: RingStatus,
+        pace: StatusThrottle,
+        at: float,
+        is_ready: DesiredCondition,
     ) -> RingStatus:
         """Return the status at `at` (monotonic seconds)."""
         now, stats = self._clock.now(), self._movement.stats(snapshot.name)
         conditions = [
             condition
-            for condition in self._conditions(snapshot, before, stats, now)
+            for condition in (is_ready, *self._conditions(snapshot, before, stats, now))
             if pace.is_settled(condition, condition_of(before, condition.type), at)
         ]
         after = status_of(
@@ -182,10 +193,9 @@ class StatusReports:
     def _conditions(
         self, snapshot: RingSnapshot, before: RingStatus, stats: ObjectStats | None, now: datetime
     ) -> list[DesiredCondition]:
-        available, fault = len(snapshot.members.available), self._fault_of(snapshot.name)
+        available = len(snapshot.members.available)
         movement, ring = self._movement, snapshot.ring
         conditions = (
-            ready(fault),
             watched(
                 before,
                 self._ports.watching.refused(snapshot.name, snapshot.roles),
@@ -205,20 +215,33 @@ class StatusReports:
         )
         return [condition for condition in conditions if condition is not None]
 
+    def _ready(self, snapshot: RingSnapshot, failure: ApiError | None) -> DesiredCondition:
+        """Return whether the ring is ready; all problems together are one fault."""
+        # An invalid ring is stored if the webhook was not called, or did not exist yet.
+        refused = refusals(snapshot.ring, snapshot.placer.layout.custom)
+        problems = self._movement.problems(snapshot.name) | {
+            "spec": "; ".join(map(str, refused)),
+            "shards": snapshot.members.validity.complaint,
+            "webhook": failure and f"cannot apply the webhook configuration: {failure}",
+        }
+        known = {source: problem for source, problem in problems.items() if problem}
+        if not known:
+            return ready(None)
+        reasons = [reason for source, reason in _REASONS.items() if source in known]
+        text = "; ".join(known[source] for source in sorted(known))
+        return ready(Fault(next(iter(reasons), FAILED), text))
+
     async def _write(self, ring: ControllerRing, before: RingStatus, after: RingStatus) -> None:
         try:
             await self._ports.ring_status.patch(ObjectRef("", ring.name), encode_status(after))
         except NotFound:
             return
         self._sent[ring.name] = ring.metadata.uid, after
-        fault = self._fault_of(ring.name)
-        known = condition_of(before, READY)
-        if fault is not None and (known is None or known.message != fault.message):
-            await self._warn(ring, fault.message)
-
-    async def _warn(self, ring: ControllerRing, problem: str) -> None:
-        _log.warning("ring not ready", extra={"ring": ring.name, "why": problem})
-        await self._ports.recorder.tell(about(ring), FAILED, problem)
+        was, is_ = condition_of(before, READY), condition_of(after, READY)
+        is_news = is_ is not None and (was is None or was.message != is_.message)
+        if is_ is not None and is_news and is_.status == "False":
+            _log.warning("ring not ready", extra={"ring": ring.name, "why": is_.message})
+            await self._ports.recorder.tell(about(ring), FAILED, is_.message)
 
 
 def about(ring: ControllerRing) -> PartialObject:

@@ -78,7 +78,7 @@ class UnreadParts:
             fields = {"ring": part.ring, "resource": str(part), "error": str(error.error)}
             _log.info("cannot read objects, will retry", extra=fields)
         if is_new or failing.times == EXPIRED_TWICE:
-            self._report(part.ring)
+            self._ports.on_change(part.ring)
         seconds = BACKOFF.delay(failing.times, self._ports.rng)
         self._queue.add_after(part, seconds)
         return seconds
@@ -94,14 +94,10 @@ class UnreadParts:
     def forget(self, part: Part) -> None:
         """Forget a part that is no longer a part of its ring."""
         if self._failing.pop(part, None) is not None:
-            self._report(part.ring)
+            self._ports.on_change(part.ring)
 
-    def _report(self, ring: RingName) -> None:
-        """Report why the ring is not ready."""
-        self._ports.on_problem(ring, "resync", self._problem(ring))
-        self._ports.on_change(ring)
-
-    def _problem(self, ring: RingName) -> str | None:
+    def problem(self, ring: RingName) -> str | None:
+        """Return why the ring is not ready, None if all parts can be read."""
         failing = [(part, f.error) for part, f in self._known(ring) if not f.has_expired]
         if not failing:
             return None

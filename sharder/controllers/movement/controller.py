@@ -91,6 +91,14 @@ class Movement:
             return None
         return replace(stats, uncontrolled=self.resync.uncontrolled(snapshot))
 
+    def problems(self, ring: RingName) -> dict[str, str | None]:
+        """Return why objects of a ring cannot move, by the source of the problem."""
+        return {
+            "strategy": self._mover.written.faults.get(ring),
+            "resync": self._unread.problem(ring),
+            "write": self.failures.problem(ring),
+        }
+
     def uncounted(self, snapshot: RingSnapshot) -> tuple[str, ...]:
         """Return the parts of a ring that cannot be read, for people; their counts are old."""
         return tuple(sorted({*self._unread.names(snapshot.name), *snapshot.counts.unread}))

@@ -108,6 +108,15 @@ class Failures:
         ]
         return Troubled(count=len(apart), first=min(apart)) if apart else None
 
+    def problem(self, ring: RingName) -> str | None:
+        """Return, for each resource, the first object that we have no right to write."""
+        problems = dict[GroupResource, str]()
+        for part, known in self._parts.items():
+            if part.ring == ring and known.problem:
+                problems.setdefault(part.resource, known.problem)
+        texts = [problems[resource] for resource in sorted(problems)]
+        return "; ".join(texts) or None
+
     async def failed(
         self, key: ObjectKey, obj: PartialObject, error: ApiError | InvalidObject
     ) -> None:
@@ -201,19 +210,11 @@ class Failures:
             _log.warning("cannot move objects", extra=fields)
 
     def _note_rights(self, key: ObjectKey, error: ApiError | InvalidObject | None) -> None:
-        """Report, for each resource, the first object that we have no right to write."""
+        """Record whether we have the right to write an object."""
         record, part = self._table.get(key), self._parts[key.part]
         before, is_forbidden = bool(part.forbidden), isinstance(error, Forbidden)
         part.forbidden += is_forbidden - record.is_forbidden
         record.is_forbidden = is_forbidden
         if before != bool(part.forbidden):
             part.problem = f"cannot write {key.resource}: {error}" if is_forbidden else ""
-            self._report(key.ring)
-
-    def _report(self, ring: RingName) -> None:
-        problems = dict[GroupResource, str]()
-        for part, known in self._parts.items():
-            if part.ring == ring and known.problem:
-                problems.setdefault(part.resource, known.problem)
-        texts = [problems[resource] for resource in sorted(problems)]
-        self._ports.on_problem(ring, "write", "; ".join(texts) or None)
+            self._ports.on_change(key.ring)

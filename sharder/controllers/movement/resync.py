@@ -97,7 +97,7 @@ class Resync:
                 del self._uncontrolled[part]
             return None
         began = self._ports.clock.monotonic()
-        self._mover.written.forget(name)
+        self._mover.written.begin(name)
         try:
             done = await self._run(snapshot)
         except Superseded:
@@ -116,7 +116,7 @@ class Resync:
         counts = {what: totals[what] for what in ("assigned", "moved", "drained", "failed")}
         fields = {"ring": name, **counts, "seconds": report.duration_seconds}
         _log.log(logging.INFO if any(counts.values()) else logging.DEBUG, "resynced", extra=fields)
-        self._ports.on_problem(name, "strategy", self._mover.written.faults.get(name))
+        self._mover.written.passed(name)
         self._count.passed(name)
         self._ports.on_change(name)
         usual = self._next_in(name, snapshot.members, rescued=report.moved)

@@ -41,18 +41,31 @@ class WrittenSteps:
         """How many main objects of each ring were assigned, moved and drained, and how many writes
         failed, since its last pass began."""
         self.faults: dict[RingName, str] = {}
-        """The first error of each ring's strategy since then."""
+        """The first error of each ring's strategy since then, or in the pass before."""
+        self._failing = set[RingName]()
+        """The rings whose strategy has failed since then."""
 
-    def forget(self, ring: RingName) -> None:
-        """Count from zero, because a pass begins or the ring is deleted."""
+    def begin(self, ring: RingName) -> None:
+        """Count from zero, because a pass begins."""
         self.totals.pop(ring, None)
-        self.faults.pop(ring, None)
+        self._failing.discard(ring)
 
     def at_fault(self, ring: RingName, why: str) -> None:
         """Report the first error of a ring's strategy: each object can cause another one."""
-        if ring not in self.faults:
+        if ring not in self._failing:
+            self._failing.add(ring)
             self.faults[ring] = why
-            self._ports.on_problem(ring, "strategy", why)
+            self._ports.on_change(ring)
+
+    def passed(self, ring: RingName) -> None:
+        """End the error of a strategy that has not failed in a whole pass."""
+        if ring not in self._failing:
+            self.faults.pop(ring, None)
+
+    def forget(self, ring: RingName) -> None:
+        """Forget a deleted ring."""
+        self.begin(ring)
+        self.passed(ring)
 
     def failed(self, ring: RingName, error: Exception) -> None:
         """Count a write that was given up."""
