@@ -98,8 +98,8 @@ class HandoverQueue:
         """
         self._progress[key.ring] = self._clock.monotonic()
         record = self.table.get(key)
-        if self._grace or not record.failures:
-            record.due = inf
+        if record.due < inf and (self._grace or not record.failures):
+            self.table.schedule(key, inf)
         self.table.settle(key)
 
     def take(self, part: Part) -> Collection[ObjectRef]:
@@ -107,15 +107,14 @@ class HandoverQueue:
         now = self._clock.monotonic()
         if now < self._due_at(part):
             return ()
-        due = (ref for ref, record in self.table.of(part) if record.next_at <= now)
+        due = (ref for ref, record in self.table.waiting(part) if record.next_at <= now)
         return self.start(part.resource_key, tuple(islice(due, self._at_once)))
 
     def start(self, key: ResourceKey, refs: Iterable[ObjectRef]) -> Collection[ObjectRef]:
         """Begin the work on objects, whether they wait or not; return those not in work yet."""
-        records = {ref: self.table.record(ObjectKey(key, ref)) for ref in refs}
-        mine = [ref for ref, record in records.items() if not record.in_work]
+        mine = [ref for ref in refs if not self.table.get(ObjectKey(key, ref)).in_work]
         for ref in mine:
-            records[ref].in_work, records[ref].due = True, inf
+            self.table.schedule(ObjectKey(key, ref), inf).in_work = True
         return mine
 
     def finish(
@@ -142,7 +141,7 @@ class HandoverQueue:
 
     def _due_at(self, part: Part) -> float:
         """Return when the next object is handed over: not while another replica is at work."""
-        due = min((record.next_at for _, record in self.table.of(part)), default=inf)
+        due = min((record.next_at for _, record in self.table.waiting(part)), default=inf)
         if not self._grace:
             return due
         arrived = self._arrived.get(part.ring, -inf) + self._grace
@@ -151,8 +150,8 @@ class HandoverQueue:
 
     def _add_after(self, key: ObjectKey, seconds: float) -> None:
         """Let an object be due in `seconds`, or earlier if it is due earlier."""
-        record, now = self.table.record(key), self._clock.monotonic()
-        record.due = min(record.due, now + seconds)
+        now = self._clock.monotonic()
+        record = self.table.schedule(key, min(self.table.get(key).due, now + seconds))
         snapshot = self._cache.snapshot(key.ring)
         namespace = key.ref.namespace if snapshot is not None and snapshot.is_split else ""
         wait = max(record.due, record.not_before) - now

@@ -77,6 +77,8 @@ class _Resource:
     overflowed: float
     """When an unassigned object was last beyond the limit; at first, the start."""
     records: dict[ObjectRef, Record] = field(default_factory=dict)
+    waiting: dict[ObjectRef, Record] = field(default_factory=dict)
+    """Those that wait for their hand-over: few, while thousands can drain."""
     counts: Counter[State] = field(default_factory=Counter)
 
 
@@ -109,6 +111,23 @@ class Table:
         for ref, record in () if known is None else list(known.records.items()):
             if part.namespace in {"", ref.namespace}:
                 yield ref, record
+
+    def waiting(self, part: Part) -> Iterator[tuple[ObjectRef, Record]]:
+        """Yield the objects of a part that wait for their hand-over."""
+        known = self._rings.get(part.ring, {}).get(part.resource)
+        for ref, record in () if known is None else known.waiting.items():
+            if part.namespace in {"", ref.namespace}:
+                yield ref, record
+
+    def schedule(self, key: ObjectKey, due: float) -> Record:
+        """Set when the hand-over of an object is due; infinite: it does not wait for one."""
+        record, waiting = self.record(key), self._resource(key.resource_key).waiting
+        record.due = due
+        if due < inf:
+            waiting[key.ref] = record
+        else:
+            waiting.pop(key.ref, None)
+        return record
 
     def within(self, part: Part, state: State) -> dict[ObjectRef, Seen]:
         """Return the objects of a part in a state."""
