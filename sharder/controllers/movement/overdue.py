@@ -4,7 +4,6 @@ No object is taken by force: the shard might still work on it (docs/protocol.md,
 """
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Collection
 from itertools import islice
 from typing import NoReturn, TypeAlias
@@ -15,7 +14,6 @@ from sharder.controllers.scope import ObjectKey, Part, ResourceKey, read
 from sharder.core.api.ring import MovementSpec
 from sharder.core.errors import ApiError, InvalidObject
 from sharder.core.names import RingName
-from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import Troubled
 from sharder.core.texts import parse_duration
 from sharder.runtime.event_loop import in_slices
@@ -35,52 +33,48 @@ _log = logging.getLogger(__name__)
 
 
 class OverdueDrains:
-    """Checks all drains every second."""
+    """The draining objects in the table whose shards had the time to release them."""
 
     def __init__(self, ports: Ports, table: Table) -> None:
         self._ports = ports
         self._table = table
-        self._overdue: dict[RingName, Troubled] = {}
 
     def of(self, ring: RingName) -> Troubled | None:
         """Return the overdue drains of a ring, None if there are none."""
-        return self._overdue.get(ring)
+        snapshot = self._ports.cache.snapshot(ring)
+        keys = [ResourceKey(ring, resource) for resource in (snapshot.roles if snapshot else ())]
+        drains = [drain for key in keys for drain in self._of(key)]
+        if not drains:
+            return None
+        first, _ = min(drains, key=lambda drain: (drain[1].since, drain[0]))
+        return Troubled(count=len(drains), first=f"{first.resource} {first.ref}")
+
+    def count(self, key: ResourceKey) -> int:
+        """Return the number of overdue drains of a resource; any thread can call this."""
+        return len(self._of(key))
+
+    def _of(self, key: ResourceKey) -> Drains:
+        snapshot = self._ports.cache.snapshot(key.ring)
+        timeout = 0.0 if snapshot is None else timeout_of(snapshot.ring.spec.movement)
+        draining = self._table.within(Part(key), State.DRAINING) if timeout > 0 else {}
+        end = self._ports.clock.monotonic() - timeout
+        return [(ObjectKey(key, ref), seen) for ref, seen in draining.items() if seen.since < end]
 
     async def run(self, watched: Callable[[], Collection[ResourceKey]]) -> NoReturn:
-        """Check the draining objects of each watched resource until cancelled."""
+        """Tell of each overdue drain of the watched resources once, until cancelled."""
         while True:
-            for key, seen in await self._scan(watched()):
-                snapshot = self._ports.cache.snapshot(key.ring)
-                if snapshot is not None:
-                    await self._warn(snapshot, key, seen)
+            async for resource_key in in_slices(watched(), self._ports.clock):
+                drains = self._of(resource_key)
+                untold = (d for d in drains if self._table.get(d[0]).told != d[1].since)
+                for key, seen in islice(untold, MAX_EVENTS):
+                    await self._warn(key, seen)
             await self._ports.clock.sleep(CHECK_SECONDS)
 
-    async def _scan(self, watched: Collection[ResourceKey]) -> Drains:
-        """Count overdue drains; return the first ones that have no Event."""
-        untold, found = Drains(), defaultdict[RingName, Drains](list)
-        async for resource_key in in_slices(watched, self._ports.clock):
-            snapshot = self._ports.cache.snapshot(resource_key.ring)
-            if snapshot is None or resource_key.resource not in snapshot.roles:
-                continue  # its series are hidden, or soon will be
-            drains = self._overdue_of(snapshot, resource_key)
-            shown = self._ports.metrics.gauges["overdue_drains"]
-            shown.show(len(drains), resource_key.ring, *resource_key.resource)
-            found[resource_key.ring] += drains
-            is_untold = (d for d in drains if self._table.get(d[0]).told != d[1].since)
-            untold += islice(is_untold, MAX_EVENTS)
-        before, self._overdue = self._overdue, {r: _summary(found[r]) for r in found if found[r]}
-        for ring in before.keys() | self._overdue.keys():
-            if before.get(ring) != self._overdue.get(ring):
-                self._ports.on_change(ring)
-        return untold
-
-    def _overdue_of(self, snapshot: RingSnapshot, resource_key: ResourceKey) -> Drains:
-        timeout, now = timeout_of(snapshot.ring.spec.movement), self._ports.clock.monotonic()
-        draining = self._table.within(Part(resource_key), State.DRAINING) if timeout > 0 else {}
-        drains = [(ObjectKey(resource_key, ref), seen) for ref, seen in draining.items()]
-        return [drain for drain in drains if drain[1].since < now - timeout]
-
-    async def _warn(self, snapshot: RingSnapshot, key: ObjectKey, seen: Seen) -> None:
+    async def _warn(self, key: ObjectKey, seen: Seen) -> None:
+        snapshot = self._ports.cache.snapshot(key.ring)
+        if snapshot is None:
+            return
+        self._ports.on_change(key.ring)
         try:
             resource = await self._ports.objects.find(key.resource)
             obj = await read(self._ports.objects, resource, key.ref)
@@ -101,11 +95,6 @@ class OverdueDrains:
         fields = {"ring": snapshot.name, "object": what, "shard": shard}
         _log.warning("drain is overdue", extra=fields)
         await self._ports.recorder.tell(obj, OVERDUE, text)
-
-
-def _summary(drains: Drains) -> Troubled:
-    key, _ = min(drains, key=lambda drain: (drain[1].since, drain[0]))
-    return Troubled(count=len(drains), first=f"{key.resource} {key.ref}")
 
 
 def timeout_of(spec: MovementSpec) -> float:

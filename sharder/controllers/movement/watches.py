@@ -19,6 +19,7 @@ from sharder.controllers.scope import ObjectKey, Part, ResourceKey, Watch, watch
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.conditions import Waiting
+from sharder.metrics.collectors import Reading
 from sharder.metrics.registry import BACKLOGS
 from sharder.runtime.reflector import POLL_SECONDS
 from sharder.runtime.workqueue import WorkQueue
@@ -161,13 +162,14 @@ class Watches:
             Backlog(self._table, key, state, self._clock)
             for state in (State.UNASSIGNED, State.DRAINING)
         )
-        if not self._ports.stands_by:
-            shown = (unassigned.count, unassigned.age, draining.count, draining.age)
-            for name, reading in zip(BACKLOGS, shown, strict=True):
-                self._ports.metrics.gauges[name].show(reading, key.ring, *key.resource)
+        readings = (unassigned.count, unassigned.age, draining.count, draining.age)
+        shown = dict[str, Reading](zip(BACKLOGS, readings, strict=True))
         if role is not Role.CONTROLLED:
             backlogs = Backlogs(unassigned.by_shard, draining.by_shard)
             self._ports.journal.show_backlogs(*key, backlogs)
+            shown["overdue_drains"] = partial(self.overdue.count, key)
+        for name, reading in () if self._ports.stands_by else shown.items():
+            self._ports.metrics.gauges[name].show(reading, key.ring, *key.resource)
 
     def _drop(self, state: _State, resource_key: ResourceKey) -> None:
         del state.roles[resource_key]
