@@ -1,11 +1,13 @@
 """The promises of `sharder.core.movement.budget`: no minute and no shard ever has too many."""
 
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sharder.core.api.ring import MovementSpec
+from sharder.core.errors import Conflict
 from sharder.core.movement.budget import MINUTE, Budget
 from sharder.core.names import ShardName
 from tests.support.values import A, B
@@ -21,8 +23,8 @@ class Writer:
     limits: MovementSpec
     budget: Budget[int] = field(init=False)
     now: float = 0.0
-    flying: dict[int, tuple[ShardName, float]] = field(default_factory=dict)
-    """Drains with their shard and when they were begun."""
+    flying: dict[int, tuple[ShardName, float, ExitStack]] = field(default_factory=dict)
+    """Drains with their shard, when they were begun, and the end of their writes."""
     carried_out: list[float] = field(default_factory=list)
     open: dict[int, tuple[ShardName, float]] = field(default_factory=dict)
     """Drains with their shard and when they were carried out."""
@@ -39,21 +41,23 @@ class Writer:
     def begin(self, shard: ShardName) -> None:
         if self.budget.refusal(shard, self.limits) is None:
             self.number += 1
-            self.budget.begin(self.number, shard)
-            self.flying[self.number] = (shard, self.now)
+            writing = ExitStack()
+            writing.enter_context(self.budget.writing(self.number, shard))
+            self.flying[self.number] = (shard, self.now, writing)
 
     def end(self, share: float, *, fails: bool) -> None:
         """End the write that has taken longest; the server had it after a share of the time."""
         if self.flying:
-            drain, (shard, began) = next(iter(self.flying.items()))
+            drain, (shard, began, writing) = next(iter(self.flying.items()))
             del self.flying[drain]
+            with suppress(Conflict), writing:
+                if fails:
+                    raise Conflict("")
             if fails:
-                self.budget.give_back(drain)
                 return
             when = began + share * (self.now - began)
             self.carried_out.append(when)
             self.open[drain] = (shard, when)
-            self.budget.written(drain)
 
     def acknowledge(self) -> None:
         if self.open:

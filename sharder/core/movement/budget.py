@@ -114,13 +114,13 @@ class Budget(Generic[K]):
         return self._leading > 0
 
     @contextmanager
-    def writing(self, key: K, shard: ShardName, *, leads: bool) -> Iterator[None]:
+    def writing(self, key: K, shard: ShardName, *, leads: bool = False) -> Iterator[None]:
         """Account for a drain that the body writes.
 
         A failed write returns its place, unless it might have succeeded, because its answer was
         lost or not awaited.
         """
-        self.begin(key, shard, leads=leads)
+        self._set(key, _Drain(shard, self._now(), leads, is_writing=True))
         is_written = True
         try:
             yield
@@ -128,24 +128,10 @@ class Budget(Generic[K]):
             is_written = isinstance(error, Unavailable)
             raise
         finally:
+            drain = self._drains[key]._replace(is_writing=False, since=self._now())
             if is_written:
-                self.written(key)
-            else:
-                self.give_back(key)
-
-    def begin(self, key: K, shard: ShardName, *, leads: bool = False) -> None:
-        """Reserve room for a drain that is about to be written."""
-        self._set(key, _Drain(shard, self._now(), leads, is_writing=True))
-
-    def written(self, key: K) -> None:
-        """Record that a drain was written, or might have been because the answer was lost."""
-        self._begun.append(self._now())
-        drain = self._drains[key]._replace(is_writing=False, since=self._now())
-        self._set(key, None if drain.is_released and not drain.leads else drain)
-
-    def give_back(self, key: K) -> None:
-        """Record that a drain was not written."""
-        self._set(key, None)
+                self._begun.append(drain.since)
+            self._set(key, drain if is_written and (drain.leads or drain.is_open) else None)
 
     def opened(self, key: K, shard: ShardName, since: float) -> None:
         """Record that an object drains from a shard; idempotent."""

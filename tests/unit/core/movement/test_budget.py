@@ -22,18 +22,17 @@ class Timed(Budget[str]):
 
 def drain(budget: Timed, name: str, *, leads: bool = False) -> None:
     """Begin a drain and write it at once."""
-    budget.begin(name, A, leads=leads)
-    budget.written(name)
+    with budget.writing(name, A, leads=leads):
+        pass
 
 
 def test_what_is_being_written_counts_and_is_begun_when_it_was_written() -> None:
     budget = Timed()
-    budget.begin("x", A)
-    budget.begin("y", A)
-
-    written = budget.at(100.0).refusal(A, TWO_A_MINUTE)
-    budget.at(150.0).written("x")
-    budget.at(160.0).written("y")
+    with budget.writing("y", A):
+        with budget.writing("x", A):
+            written = budget.at(100.0).refusal(A, TWO_A_MINUTE)
+            budget.at(150.0)
+        budget.at(160.0)
     later = budget.at(200.0).refusal(A, TWO_A_MINUTE)
 
     assert written is not None and written.seconds == SOON  # noqa: PT018 - narrows the type
@@ -59,10 +58,10 @@ def test_what_others_have_begun_counts_by_when_it_was_seen() -> None:
 
 def test_a_drain_that_is_over_before_its_answer_comes_is_over() -> None:
     budget = Timed()
-    budget.begin("x", A)
-    budget.at(1.0).opened("x", A, 1.0)
-    budget.closed("x")
-    budget.at(2.0).written("x")
+    with budget.writing("x", A):
+        budget.at(1.0).opened("x", A, 1.0)
+        budget.closed("x")
+        budget.at(2.0)
 
     assert budget.open_on(A) == 0
 
