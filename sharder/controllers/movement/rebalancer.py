@@ -5,7 +5,6 @@ child process; at its write each move is decided again.  So nothing is remembere
 intervals, the objects that were moved (docs/rebalancing.md).
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import aclosing
@@ -41,9 +40,6 @@ REST_INTERVALS: Final = 2
 promises."""
 
 EVEN: Final = "no move makes the shards more even: each has its share of the objects"
-
-WATCH_SECONDS: Final = 1.0
-"""Seconds between two checks whether a run in the child process is still wanted."""
 
 _log = logging.getLogger(__name__)
 
@@ -113,26 +109,15 @@ class Rebalancer:
             return Outcome(why=why), 0
         state.unread = unread
         try:
-            outcome = unpack(await self._computed(snapshot, balance.packed()))
+            outcome = unpack(await self._ports.compute(balance.packed()))
         except (ChildFailed, OSError) as error:
             why = f"the moves could not be computed, the next run tries again: {error}"
             _log.error("rebalance failed", extra={"ring": snapshot.name, "error": str(error)})
             return Outcome(why=why), 0
+        self._mover.check(snapshot)
         if snapshot.ring.spec.rebalance.dry_run:
             return outcome, len(outcome.moves)
         return outcome, await self._carry_out(snapshot, state, outcome.moves)
-
-    async def _computed(self, snapshot: RingSnapshot, problem: bytes) -> bytes:
-        """Return the computed outcome; stop the computation if the ring has changed."""
-        run = asyncio.ensure_future(self._ports.compute(problem))
-        try:
-            while not run.done():
-                await asyncio.wait({run}, timeout=WATCH_SECONDS)
-                self._mover.check(snapshot)
-            return run.result()
-        finally:
-            run.cancel()
-            await asyncio.wait({run})
 
     async def _weigh(self, snapshot: RingSnapshot, balance: Balance) -> frozenset[str]:
         """Weigh all objects that can be read; return the parts that could not."""
