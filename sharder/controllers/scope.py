@@ -145,9 +145,11 @@ def watches_of(snapshot: RingSnapshot) -> Iterator[Watch]:
     """
     list_scope = scope_of(snapshot)
     drains = list_scope if _names_namespaces(snapshot.ring.spec.namespace_selector) else WHOLE
+    selector = selector_text(snapshot.ring.spec.object_selector)
     for resource, role in snapshot.roles.items():
         resource_key = ResourceKey(snapshot.name, resource)
-        labels = ownerless_labels(snapshot, role)
+        selected = selector if role is not Role.CONTROLLED else ""
+        labels = ",".join(filter(None, (f"!{snapshot.owner_label}", selected)))
         yield Watch(resource_key, role, labels, draining=False, list_scope=list_scope)
         if role is not Role.CONTROLLED:
             yield Watch(resource_key, role, snapshot.drain_label, draining=True, list_scope=drains)
@@ -161,13 +163,6 @@ def _names_namespaces(selector: LabelSelector | None) -> bool:
         and len(requirement.values or ()) <= MAX_NAMESPACES
         for requirement in selector.match_expressions
     )
-
-
-def ownerless_labels(snapshot: RingSnapshot, role: Role) -> str:
-    """Return the label selector of a ring's unassigned objects."""
-    is_selected = role is not Role.CONTROLLED
-    selector = selector_text(snapshot.ring.spec.object_selector if is_selected else None)
-    return ",".join(filter(None, (f"!{snapshot.owner_label}", selector)))
 
 
 def selector_text(selector: LabelSelector | None) -> str:
