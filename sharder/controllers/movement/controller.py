@@ -33,7 +33,6 @@ class HandoverLoop:
 
     def __init__(self, ports: Ports) -> None:
         """Connect the parts."""
-        self._cache = ports.cache
         self._lease_guard = LeaseGuard(ports)
         self._pending = HandoverQueue(ports, Table(ports))
         self.mover = Mover(ports, self._lease_guard, self._pending)
@@ -42,14 +41,10 @@ class HandoverLoop:
 
     async def run(self) -> None:
         """Watch and hand over until cancelled."""
-        changed = self.watches.ring_changed
-        subscriber = Subscriber(ring=changed, scope=lambda ring, _: changed(ring))
-        with self._cache.subscribed(subscriber):
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._lease_guard.run(), name="lease guard")
-                working = self._pending.run(self.handover.carry_over)
-                group.create_task(working, name="hand-over")
-                group.create_task(self.watches.run(), name="watches")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._lease_guard.run(), name="lease guard")
+            group.create_task(self._pending.run(self.handover.carry_over), name="hand-over")
+            group.create_task(self.watches.run(), name="watches")
 
 
 class Movement:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.journal import Backlogs
 from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.object_watch import ObjectWatch
@@ -56,10 +57,6 @@ class Watches:
         self._rings: dict[RingName, _State] = {}
         self._changed = WorkQueue[RingName](clock=ports.clock, rng=ports.rng, backoff=BACKOFF)
 
-    def ring_changed(self, ring: RingName) -> None:
-        """Update the watches of a ring."""
-        self._changed.add(ring)
-
     def recheck(self, ring: RingName) -> None:
         """Enqueue all unassigned objects of a ring: there is capacity again."""
         snapshot = self._ports.cache.snapshot(ring)
@@ -84,13 +81,16 @@ class Watches:
 
     async def run(self) -> None:
         """Watch until cancelled."""
+        changed = self._changed.add
+        subscriber = Subscriber(ring=changed, scope=lambda ring, _: changed(ring))
         try:
-            async with asyncio.TaskGroup() as group:
-                if not self._ports.stands_by:
-                    looking = self.overdue.run(self._main_resources)
-                    group.create_task(looking, name="overdue drains")
-                # One after the other: a namespace can affect a thousand rings.
-                await self._changed.run(partial(self._adjust, group), concurrency=1)
+            with self._ports.cache.subscribed(subscriber):
+                async with asyncio.TaskGroup() as group:
+                    if not self._ports.stands_by:
+                        looking = self.overdue.run(self._main_resources)
+                        group.create_task(looking, name="overdue drains")
+                    # One after the other: a namespace can affect a thousand rings.
+                    await self._changed.run(partial(self._adjust, group), concurrency=1)
         finally:
             for state in self._rings.values():
                 for resource_key in state.roles:
