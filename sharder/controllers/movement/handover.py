@@ -68,11 +68,10 @@ class Handover:
 
     async def rescue(
         self, snapshot: RingSnapshot, resource: Resource, found: Collection[PartialObject]
-    ) -> Collection[ObjectRef]:
+    ) -> None:
         """Move main objects that no shard works on, after their dependents.
 
-        Those that the queue has in work are left to it.  Returns those that are left; the queue
-        retries them.
+        Those that the queue has in work are left to it, and it retries those that are left.
 
         Raises:
             Superseded: we lost leadership, or the ring has changed.
@@ -88,7 +87,6 @@ class Handover:
             left = dict.fromkeys(refs, READ_BACKOFF.base)
         finally:
             self._pending.finish(key, refs, left)
-        return left
 
     async def _move(
         self, snapshot: RingSnapshot, part: Part, refs: Collection[ObjectRef]

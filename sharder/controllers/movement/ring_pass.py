@@ -162,15 +162,9 @@ class RingPass:
                 else:
                     await self._move_if_owned(writes, part, obj)
                 if len(free) >= AT_ONCE:
-                    await self._hand_over(part, free)
-        await self._hand_over(part, free)
-
-    async def _hand_over(self, part: ListedPart, free: list[PartialObject]) -> None:
-        left = await self._handover.rescue(self._snapshot, part.resource, free)
-        for obj in free:
-            if obj.metadata.ref not in left:
-                part.owners.forget(obj)
-        free.clear()
+                    await self._handover.rescue(self._snapshot, part.resource, free)
+                    free.clear()
+        await self._handover.rescue(self._snapshot, part.resource, free)
 
     async def _drain_excess(
         self, parts: Collection[ListedPart], shard: ShardName, excess: int
@@ -206,12 +200,16 @@ class RingPass:
     async def _main_objects(
         self, part: ListedPart, labels: str
     ) -> AsyncGenerator[PartialObject, None]:
-        """Yield the matching main objects in scope, and learn where each is."""
+        """Yield the matching main objects in scope, and learn where each is.
+
+        One without a working shard is expected where it goes: what follows it reads it again.
+        """
         async with aclosing(self._stream(part, part.resource, labels)) as found:
             async for obj in found:
-                if part.leads:
+                is_selected = self._snapshot.selects(obj)
+                if part.leads and not (is_selected and is_free(self._snapshot, obj)):
                     part.owners.note(self._snapshot, obj)
-                if self._snapshot.selects(obj):
+                if is_selected:
                     self._ports.annotation_warnings.check(self._snapshot, obj)
                     yield obj
 

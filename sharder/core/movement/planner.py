@@ -70,10 +70,6 @@ class Owners:
         if shard != expected:
             self._shards[key] = shard
 
-    def forget(self, obj: PartialObject) -> None:
-        """Expect a main object where its key or count implies."""
-        self._shards.pop(main_key(obj), None)
-
     def shard_for(self, snapshot: RingSnapshot, child: PartialObject) -> ShardName | None:
         """Return the shard where a controlled object belongs now: the one of its controller.
 
