@@ -122,15 +122,9 @@ class RingTransitions:
                 _log.log(level, transition.kind.words, extra=fields)
                 self._ports.metrics.counts["transitions_total"].add(ring.name, transition.kind)
                 self._ports.journal.happened(ring.name, transition)
-                await requests.add(self._record(ring, transition))
-
-    async def _record(self, ring: ControllerRing, transition: Transition) -> None:
-        await self._ports.recorder.record(
-            about(ring),
-            transition.kind,
-            sentence(transition),
-            warning=transition.kind.is_warning,
-        )
+                kind, text = transition.kind, sentence(transition)
+                record = self._ports.recorder.record
+                await requests.add(record(about(ring), kind, text, warning=kind.is_warning))
 
 
 def _rebalanced(last: LastRebalance) -> Transition:

@@ -29,6 +29,9 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.conditions import advice
 from sharder.ports import Objects
 
+NAMESPACES: Final = GroupResource("", "namespaces")
+"""Each object of this resource is its own namespace."""
+
 MAX_NAMESPACES = 20
 """Up to this number of namespaces, each can get its own requests, which cost watches."""
 

@@ -16,17 +16,15 @@ from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.counting.tally_watch import TallyPorts, TallyWatch
 from sharder.controllers.counting.unread_parts import BACKOFF
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import Part, parts_of
+from sharder.controllers.scope import NAMESPACES, Part, parts_of
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.desired import excess_of
-from sharder.core.names import GroupResource, RingName, ShardName
+from sharder.core.names import RingName, ShardName
 from sharder.core.placement.counting.tally import AGE_SECONDS, Tally
 from sharder.core.placement.placer import Placer
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.runtime.event_loop import in_slices
 from sharder.runtime.workqueue import WorkQueue
-
-_NAMESPACES = GroupResource("", "namespaces")
 
 
 @dataclass(slots=True)
@@ -141,7 +139,7 @@ class Tallies:
 def _spans(part: Part, snapshot: RingSnapshot) -> bool:
     """Return whether one watch can show objects of namespaces in and out of scope."""
     if part.resource in snapshot.cluster_scoped:
-        return part.resource == _NAMESPACES
+        return part.resource == NAMESPACES
     return not part.namespace
 
 

@@ -58,7 +58,7 @@ async def list_dependents(
                     found[uid].append((resource, obj))
 
     async with batch(CONCURRENT_LISTS) as lists:
-        for controlled in _controlled_by(snapshot, main.id) if parents else ():
+        for controlled in controlled_by(snapshot, main.id) if parents else ():
             with naming_the_rule(controlled), suppress(NotFound):
                 resource = await mover.objects.find(controlled)
                 for namespace in _namespaces_of(snapshot, resource, parents):
@@ -66,7 +66,8 @@ async def list_dependents(
     return found
 
 
-def _controlled_by(snapshot: RingSnapshot, main: GroupResource) -> Iterator[GroupResource]:
+def controlled_by(snapshot: RingSnapshot, main: GroupResource) -> Iterator[GroupResource]:
+    """Yield the controlled resources of a main one, except those that are main ones too."""
     for entry in snapshot.resources:
         for controlled in entry.controlled_resources if entry.id == main else ():
             if snapshot.roles[controlled.id] is Role.CONTROLLED:
@@ -217,7 +218,7 @@ class Gathering:
         return [
             main.id
             for main in self._snapshot.resources
-            if controlled in {each.id for each in main.controlled_resources}
+            if controlled in controlled_by(self._snapshot, main.id)
             and main.id in {*served, self._main}
         ]
 

@@ -19,6 +19,7 @@ from sharder.controllers.movement.ring_pass import RingPass
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import (
     MAX_NAMESPACES,
+    NAMESPACES,
     Part,
     ResourceKey,
     parts_of,
@@ -27,11 +28,8 @@ from sharder.core.api.lease import to_the_second
 from sharder.core.api.ring import LastResync, RingResource
 from sharder.core.errors import ApiError
 from sharder.core.leases.membership import Members
-from sharder.core.names import GroupResource, RingName
+from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
-
-NAMESPACES = GroupResource("", "namespaces")
-"""Each object of this resource is its own namespace."""
 
 LATE_SECONDS = 15.0
 """Seconds until the next pass after the shards of a ring changed, or objects were taken from

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
-from sharder.controllers.movement.dependents import Gathering
+from sharder.controllers.movement.dependents import Gathering, controlled_by
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.handover_queue import AT_ONCE
 from sharder.controllers.movement.mover import Decide, Deferred, Mover
@@ -191,9 +191,8 @@ class RingPass:
             async with batch(self._mover.limit) as writes:
                 async for obj in self._main_objects(part, labels):
                     await self._move_if_owned(writes, part, obj)
-        for controlled in part.main.controlled_resources if part.leads else ():
-            if self._snapshot.roles[controlled.id] is Role.CONTROLLED:
-                await self._gather(part, controlled.id)
+        for controlled in controlled_by(self._snapshot, part.main.id):
+            await self._gather(part, controlled)
 
     # Main objects
 
