@@ -4,9 +4,6 @@ Only the leader runs this: when the input of decisions has changed (shards, thei
 ring; only new namespaces have a pass of their own), when a shard has too many objects, after the
 first count, and once per sync period.  A pass over a counted ring lists the objects that might
 have to move, other passes list all objects.
-
-Memory does not grow with the number of objects: main objects are remembered only if they wait for
-a drain and control others (docs/protocol.md, "Moving objects").
 """
 
 import logging
