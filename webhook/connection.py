@@ -78,7 +78,8 @@ class Connection(asyncio.Protocol):
         self.answering: asyncio.Task[None] | None = None
         """Computes an answer that cannot be given in a callback."""
         self._port = port
-        self._transport: asyncio.Transport | None = None
+        self._transport: asyncio.Transport
+        """Set when the connection is made; nothing below happens before."""
         self._began: float | None = None
         """Since when a request is incomplete; None between requests."""
         self._stuck_since: float | None = None
@@ -138,14 +139,12 @@ class Connection(asyncio.Protocol):
     @override
     def pause_writing(self) -> None:
         self._stuck_since = perf_counter()
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self._transport.pause_reading()
 
     @override
     def resume_writing(self) -> None:
         self._stuck_since = None
-        if self._transport is not None:
-            self._transport.resume_reading()
+        self._transport.resume_reading()
 
     # What the parser calls.
 
@@ -268,8 +267,8 @@ class Connection(asyncio.Protocol):
             # The client does not read what it is sent.
             if now - (stuck_since or self.idle_since) > limit:
                 self.abort()
-        elif self.answering is not None:
-            return  # it has a limit of its own
+        elif self.answering is not None or not self.is_made:
+            return  # an answer of a task, and a handshake, have limits of their own
         elif self._began is not None:
             if now - self._began > limit:
                 self._refuse(HTTPStatus.REQUEST_TIMEOUT)
@@ -286,17 +285,16 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """End the connection, even during a request."""
-        if self._transport is not None:
-            self._transport.abort()
+        self._transport.abort()
 
     def _end(self, after: asyncio.Task[None] | None = None) -> None:
         """End the connection when all was written, and the answer of a task too."""
         self._is_ending = True
-        if after is None and self._transport is not None:
+        if after is None:
             self._transport.close()
 
     def _write(self, data: bytes) -> None:
-        if self._transport is not None and not self._transport.is_closing():
+        if not self._transport.is_closing():
             self._transport.write(data)
 
 
