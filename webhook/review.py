@@ -104,7 +104,11 @@ async def decode_in_slices(body: Body) -> Reviewed:
     try:
         request = request_in(body, _LARGE_REVIEW)
     except RecursionError:
-        return await decode_in_slices(await cut_in_slices(body))
+        kept = []
+        for piece in pieces(body):
+            kept.append(piece)
+            await asyncio.sleep(0)
+        return await decode_in_slices(b"".join(kept))
     if isinstance(request, Reviewed):
         return request
     try:
@@ -113,15 +117,6 @@ async def decode_in_slices(body: Body) -> Reviewed:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return Reviewed(uid=request.uid, problem=str(error))
     return _request_of(request, new, old, body)
-
-
-async def cut_in_slices(body: Body) -> bytes:
-    """Cut out what is nested too deeply, and let others run in between."""
-    kept = []
-    for piece in pieces(body):
-        kept.append(piece)
-        await asyncio.sleep(0)
-    return b"".join(kept)
 
 
 def encode(uid: str, decision: Decision) -> bytes:

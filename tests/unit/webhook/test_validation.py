@@ -77,6 +77,14 @@ async def test_a_ring_for_any_client_is_warned_of() -> None:
     assert [warning.partition(":")[0] for warning in response.warnings] == ["spec.shardNamespaces"]
 
 
+async def test_a_review_that_is_nested_as_no_ring_is_refused() -> None:
+    deep = body_of(FINE).replace(b'"own"', b"[" * 5000 + b"]" * 5000)
+
+    result = await exchange(app_with(), deep, path=PATH)
+
+    assert result.status == 400
+
+
 async def test_a_failure_of_ours_lets_the_ring_pass_with_a_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
