@@ -21,13 +21,15 @@ from sharder.controllers.ring_status import StatusReports
 from sharder.controllers.ring_transitions import RingTransitions
 from sharder.core.errors import LeaseLost
 from sharder.core.names import NO_RING, VALIDATION_NAME, ObjectRef, RingName
-from sharder.core.status.phases import Kind, Transition, sentence
 from sharder.core.webhook_configuration import validation_of
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.supervisor import supervise
 from sharder.runtime.task_pool import race
 from sharder.runtime.workqueue import K, Worker, WorkQueue
+
+LEADER_ELECTION = "LeaderElection"
+"""The reason of the Event about a new leader, as in client-go."""
 
 RING_BACKOFF = Backoff(base=5.0, cap=300.0)
 """Delays between attempts to reconcile a ring that fails, as in the reference."""
@@ -123,8 +125,8 @@ class LeaderControllers:
     async def _record_leader(self) -> None:
         holder, recorder = self._ports.holder, self._ports.recorder
         if holder is not None and holder.lease is not None:
-            became = Transition(kind=Kind.LEADER, detail=holder.identity)
-            await recorder.record(holder.lease, became.kind, sentence(became), warning=False)
+            became = f"{holder.identity} became leader"
+            await recorder.record(holder.lease, LEADER_ELECTION, became, warning=False)
 
     def _ring_changed(self, ring: RingName) -> None:
         self._rings.add(ring)

@@ -113,8 +113,6 @@ class Kind(StrEnum):
     LEFT = "ShardLeft"
     JOINED = "ShardJoined"
     REBALANCED = "Rebalanced"
-    LEADER = "LeaderElection"
-    """It belongs to no ring; client-go uses the same reason."""
 
     @property
     def words(self) -> str:
@@ -136,7 +134,7 @@ class Transition:
     available: int = 0
     """The number of available shards of the ring afterwards."""
     detail: str = ""
-    """The result of a rebalancing run, or the identity of a leader."""
+    """The result of a rebalancing run."""
 
     @property
     def who(self) -> str:
@@ -152,7 +150,6 @@ _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.LEFT: "{who} left; available shards: {available}",
     Kind.JOINED: "{who} joined; available shards: {available}",
     Kind.REBALANCED: "{detail}",
-    Kind.LEADER: "{detail} became leader",
 }
 
 
