@@ -33,7 +33,7 @@ class Source(NamedTuple):
 
     first: CertificateBundle
     keep: Callable[[Use], Awaitable[None]]
-    """Runs until cancelled and passes on every newer certificate; it can repeat a certificate."""
+    """Runs until cancelled and passes on every newer certificate, and the same ones again."""
 
 
 async def find_certificate(
@@ -50,8 +50,7 @@ async def find_certificate(
     server = settings.webhook.server
     has_files = (Path(server.cert_dir) / server.cert_name).is_file()
     if certificate_mode(settings, has_certificate=has_files) is CertificateMode.FILES:
-        first = read_files(server)
-        return Source(first, lambda use: follow_files(server, first, use, clock))
+        return Source(read_files(server), lambda use: follow_files(server, use, clock))
     ours = settings.certificates
     ref = ObjectRef(settings.leader_election.resource_namespace, ours.secret_name)
     certificates = Certificates(
@@ -83,27 +82,21 @@ def _read(server: WebhookServer, name: str) -> bytes:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
 
 
-async def follow_files(
-    server: WebhookServer, served: CertificateBundle, use: Use, clock: Clock
-) -> None:
-    """Pass on the certificate whenever another program replaces a file, until cancelled.
+async def follow_files(server: WebhookServer, use: Use, clock: Clock) -> None:
+    """Pass on the certificate in the files, which another program replaces, until cancelled.
 
     What does not serve is logged once; an expiry is visible in the metrics.
     """
-    tried, complaint = served, ""
+    complaint = ""
     while True:
         await clock.sleep(POLL_SECONDS)
         try:
-            found = read_files(server)
-            if found != tried:
-                tried = found
-                use(found)
+            use(read_files(server))
+            complaint = ""
         except ConfigError as error:
             if str(error) != complaint:
                 _log.warning("cannot reload the certificate", extra={"error": str(error)})
             complaint = str(error)
-        else:
-            complaint = ""
 
 
 def webhook_names(settings: Settings) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sharder.cli.serve.certificates import ends_of, excluded_namespaces, follow_files, read_files
+from sharder.cli.serve.certificates import ends_of, excluded_namespaces, follow_files
 from sharder.config.load import load
 from sharder.config.settings import Settings, WebhookServer
 from sharder.controllers.certificates import POLL_SECONDS
@@ -62,13 +62,13 @@ async def test_files_that_were_replaced_are_in_use_within_five_seconds(
     clock, used = FakeClock(), list[CertificateBundle]()
 
     async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(follow_files(files, read_files(files), used.append, clock))
+        keeping = group.create_task(follow_files(files, used.append, clock))
         await clock.advance(POLL_SECONDS)
         newer = folder.put(issued())
         await clock.advance(5)
         keeping.cancel()
 
-    assert [bundle.serving for bundle in used] == [newer]
+    assert used[-1].serving == newer
 
 
 async def test_files_that_do_not_serve_are_reported_once_and_the_next_ones_used(
@@ -83,7 +83,7 @@ async def test_files_that_do_not_serve_are_reported_once_and_the_next_ones_used(
         used.append(bundle.serving)
 
     async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(follow_files(files, read_files(files), use, clock))
+        keeping = group.create_task(follow_files(files, use, clock))
         folder.put(bad)
         await clock.advance(3 * POLL_SECONDS)
         folder.put(good)
