@@ -37,10 +37,6 @@ REWOUND: Final = "<rewound>"
 """The status in metrics of a watch that has to begin anew, because etcd was restored."""
 
 
-def _ignore(_method: str, _status: str) -> None:
-    """Ignore an answer."""
-
-
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """A request."""
 
@@ -60,7 +56,8 @@ class Client:
 
     A write can wait in the API server for a webhook after its sender has stopped."""
 
-    _observe: Callable[[str, str], None] = staticmethod(_ignore)
+    on_answer: Callable[[str, str], None] = staticmethod(lambda _method, _status: None)
+    """Called with method and status of each request, `<error>` without an answer."""
 
     def __init__(self, access: Access, *, agent: str = AGENT) -> None:
         self.namespace = access.namespace
@@ -76,13 +73,9 @@ class Client:
         left = self.left()
         return {"timeout": f"{min(left, REQUEST_SECONDS) if left > 0 else REQUEST_SECONDS:.3f}s"}
 
-    def observe(self, on_answer: Callable[[str, str], None]) -> None:
-        """Call `on_answer` with method and status of each request, `<error>` without an answer."""
-        self._observe = on_answer
-
     def rewound(self) -> None:
         """Count a watch that has to begin anew, because etcd was restored."""
-        self._observe("GET", REWOUND)
+        self.on_answer("GET", REWOUND)
 
     async def request(
         self,
@@ -139,14 +132,14 @@ class Client:
         try:
             async with self._http.open(method, target, headers, body, timeout=limit) as response:
                 has_answer = True
-                self._observe(method, str(response.status))
+                self.on_answer(method, str(response.status))
                 self._dated = response.headers.get("Date", ""), self._clock.monotonic()
                 if response.status >= 300:
                     raise refusal(response.status, await response.read(), what)
                 yield response
         except OSError as error:
             if not has_answer:
-                self._observe(method, NO_ANSWER)
+                self.on_answer(method, NO_ANSWER)
             raise unreachable(error, what) from error
 
     def server_time(self) -> datetime | None:

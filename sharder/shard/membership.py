@@ -58,7 +58,7 @@ async def alone_on(lease: ObjectRef, kubeconfig: str) -> AsyncGenerator[None, No
 async def connected(settings: Settings, metrics: Metrics) -> AsyncGenerator[Cluster, None]:
     """Connect to the cluster of the settings, and count the requests."""
     client = await connect(settings.kubeconfig or None, agent=SHARD_AGENT)
-    client.observe(metrics.counts["rest_client_requests_total"].add)
+    client.on_answer = metrics.counts["rest_client_requests_total"].add
     try:
         yield Cluster(client)
     finally:

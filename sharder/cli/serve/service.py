@@ -93,7 +93,7 @@ class Service:
         self._client = client
         self._clock = SystemClock()
         self._metrics = service_metrics(CollectorRegistry(), version=__version__)
-        client.observe(self._metrics.counts["rest_client_requests_total"].add)
+        client.on_answer = self._metrics.counts["rest_client_requests_total"].add
         self._replica = Replica(
             settings,
             client,

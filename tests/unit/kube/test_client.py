@@ -93,7 +93,7 @@ async def test_a_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None
     (tmp_path / "token").write_text("t")
     (tmp_path / "config").write_text(config("http://127.0.0.1:1", {"tokenFile": "token"}))
     client, seen = await connect(str(tmp_path / "config")), list[tuple[str, str]]()
-    client.observe(lambda *answer: seen.append(answer))
+    client.on_answer = lambda *answer: seen.append(answer)
 
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1"):
         await client.request("GET", "/x")
@@ -194,7 +194,7 @@ async def test_every_answer_is_observed_with_its_method_and_status(
 ) -> None:
     script.then(b"", (429, {"message": "too many requests"}), b"")
     seen: list[tuple[str, str]] = []
-    client.observe(lambda method, status: seen.append((method, status)))
+    client.on_answer = lambda *answer: seen.append(answer)
 
     await client.request("GET", "/x")
     with suppress(Unavailable):

@@ -211,7 +211,7 @@ async def test_a_watch_that_the_server_has_not_reached_is_counted(
     script: Script, client: Client
 ) -> None:
     seen = list[tuple[str, str]]()
-    client.observe(lambda *answer: seen.append(answer))
+    client.on_answer = lambda *answer: seen.append(answer)
     script.then((200, {"metadata": {"resourceVersion": "4"}}))
 
     with pytest.raises(Rewound, match="version 5 was seen, but the server is at 4"):
