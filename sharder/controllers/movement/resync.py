@@ -10,6 +10,7 @@ import logging
 
 from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
+from sharder.controllers.movement.dependents import controlled_by
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.movement.ring_pass import RingPass
@@ -22,7 +23,7 @@ from sharder.controllers.scope import (
     parts_of,
 )
 from sharder.core.api.lease import to_the_second
-from sharder.core.api.ring import LastResync, RingResource
+from sharder.core.api.ring import LastResync
 from sharder.core.errors import ApiError
 from sharder.core.leases.membership import Members
 from sharder.core.names import RingName
@@ -157,15 +158,17 @@ class Resync:
     def writes_again(self, part: Part) -> None:
         """Pass over what waited because no object of the part could be written."""
         snapshot = self._ports.cache.snapshot(part.ring)
-        for main in () if snapshot is None else snapshot.resources:
-            if part.resource in {main.id, *(each.id for each in main.controlled_resources)}:
-                self._pass_again(part.ring, main, part.namespace)
+        if snapshot is None:
+            return
+        for main in snapshot.resources:
+            if part.resource in {main.id, *controlled_by(snapshot, main.id)}:
+                self._pass_again(snapshot, Part(ResourceKey(part.ring, main.id), part.namespace))
 
-    def _pass_again(self, ring: RingName, main: RingResource, namespace: str) -> None:
+    def _pass_again(self, snapshot: RingSnapshot, part: Part) -> None:
         """Pass over a part, and write what could not be written until now."""
-        for of in (main.id, *(each.id for each in main.controlled_resources)):
-            self._mover.failures.forgive(Part(ResourceKey(ring, of), namespace))
-        self._unread.read_again(Part(ResourceKey(ring, main.id), namespace))
+        for of in (part.resource, *controlled_by(snapshot, part.resource)):
+            self._mover.failures.forgive(Part(ResourceKey(part.ring, of), part.namespace))
+        self._unread.read_again(part)
 
     async def _find_again(self, part: Part) -> float | None:
         """Request a pass over the ring once a controlled resource is served."""
@@ -190,7 +193,7 @@ class Resync:
                 self._uncontrolled[each.part] = each.uncontrolled
             if self._unread.read(each.part):
                 self._count.moved(each.part.ring)
-                self._pass_again(each.part.ring, each.main, each.part.namespace)
+                self._pass_again(snapshot, each.part)
         return done
 
     def _next_in(self, name: RingName, members: Members, *, rescued: int) -> float:

@@ -27,7 +27,6 @@ from sharder.controllers.scope import (
     scope_of,
 )
 from sharder.core.api.meta import PartialObject, Resource
-from sharder.core.api.ring import RingResource
 from sharder.core.errors import ApiError, NotFound
 from sharder.core.movement.desired import excess_of
 from sharder.core.movement.planner import (
@@ -66,13 +65,8 @@ class ListedPart:
     """A part of a main resource, and what a pass learns from its lists."""
 
     part: Part
-    main: RingResource
-    """The resource, as the ring has it."""
     resource: Resource
-    """The same, as it is served."""
-    list_scope: ListScope
-    """The namespace of the part; those of all for a cluster-scoped resource."""
-    leads: bool
+    """The resource, as it is served."""
     owners: Owners = field(default_factory=Owners)
     uncontrolled: int = 0
     """The listed objects of controlled resources that have no controller."""
@@ -105,33 +99,27 @@ class RingPass:
         def is_wanted(each: Part) -> bool:
             return each not in skips if part is None else each.resource == part.resource
 
-        parts, name = list[ListedPart](), self._snapshot.name
+        parts = list[ListedPart]()
         scope = (part.namespace,) if part and part.namespace else scope_of(self._snapshot)
         for main in self._snapshot.resources:
-            if is_wanted(Part(ResourceKey(name, main.id))):
-                parts += [p for p in await self._parts(main, scope) if is_wanted(p.part)]
+            whole = Part(ResourceKey(self._snapshot.name, main.id))
+            if is_wanted(whole):
+                parts += [p for p in await self._parts(whole, scope) if is_wanted(p.part)]
         await self._each(parts, self._rescue)
         for shard, excess in excess_of(self._snapshot).items() if part is None else ():
             await self._drain_excess(parts, shard, excess)
         await self._each(parts, self._follow)
         return [each for each in parts if each.part not in self.unread]
 
-    async def _parts(self, main: RingResource, list_scope: ListScope) -> list[ListedPart]:
-        whole = Part(ResourceKey(self._snapshot.name, main.id))
+    async def _parts(self, whole: Part, list_scope: ListScope) -> list[ListedPart]:
         try:
-            resource = await self._find(main.id)
+            resource = await self._find(whole.resource)
         except Unreadable as error:
             self.unread[whole] = error
             return []
         return [
-            ListedPart(
-                part=whole._replace(namespace=scope[0] if resource.namespaced else ""),
-                main=main,
-                resource=resource,
-                list_scope=scope,
-                leads=self._snapshot.roles[main.id] is Role.LEADING,
-            )
-            for scope in ([(n,) for n in list_scope] if resource.namespaced else [list_scope])
+            ListedPart(part=whole._replace(namespace=namespace), resource=resource)
+            for namespace in requests_of(resource, list_scope)
         ]
 
     async def _each(
@@ -191,7 +179,7 @@ class RingPass:
             async with batch(self._mover.limit) as writes:
                 async for obj in self._main_objects(part, labels):
                     await self._move_if_owned(writes, part, obj)
-        for controlled in controlled_by(self._snapshot, part.main.id):
+        for controlled in controlled_by(self._snapshot, part.resource.id):
             await self._gather(part, controlled)
 
     # Main objects
@@ -203,10 +191,11 @@ class RingPass:
 
         One without a working shard is expected where it goes: what follows it reads it again.
         """
+        leads = self._snapshot.roles[part.resource.id] is Role.LEADING
         async with aclosing(self._stream(part, part.resource, labels)) as found:
             async for obj in found:
                 is_selected = self._snapshot.selects(obj)
-                if part.leads and not (is_selected and is_free(self._snapshot, obj)):
+                if leads and not (is_selected and is_free(self._snapshot, obj)):
                     part.owners.note(self._snapshot, obj)
                 if is_selected:
                     self._ports.annotation_warnings.check(self._snapshot, obj)
@@ -241,9 +230,9 @@ class RingPass:
         """Move objects that are not with their owners; none if their resource is not served."""
         try:
             resource = await self._find(controlled)
-            gathering = Gathering(self._snapshot, self._mover, part.main.id, part.owners)
+            gathering = Gathering(self._snapshot, self._mover, part.resource.id, part.owners)
             async with aclosing(self._stream(part, resource)) as found:
-                with self._reading(part.main.id):
+                with self._reading(part.resource.id):
                     part.uncontrolled += await gathering.run(resource, found)
         except Unreadable as error:
             if not isinstance(error.error, NotFound):
@@ -261,7 +250,9 @@ class RingPass:
             Unreadable: the list failed.
             Superseded: we lost leadership, or the ring has changed.
         """
-        for namespace in requests_of(resource, part.list_scope):
+        namespaced = part.resource.namespaced
+        scope = (part.part.namespace,) if namespaced else scope_of(self._snapshot)
+        for namespace in requests_of(resource, scope):
             with self._reading(resource.id, namespace):
                 store = self._ports.objects.of(resource, labels, namespace=namespace)
                 async with aclosing(store.stream()) as found:
