@@ -10,13 +10,13 @@ from typing import Final
 
 import msgspec
 
-from sharder.core.names import GroupResource, ObjectRef
+from sharder.core.names import ObjectRef
 from sharder.proxy.bodies import lease_in
 from sharder.proxy.gate import Refused
 from sharder.proxy.targets import Target, Verb
 from sharder.runtime.clock import Clock
+from sharder.shard.rights import LEASES
 
-LEASES: Final = GroupResource("coordination.k8s.io", "leases")
 USUAL_SECONDS: Final = 15.0
 """The duration of Locks that do not say theirs: what users of client-go set."""
 _JSON: Final = "application/json"

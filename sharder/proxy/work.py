@@ -20,7 +20,6 @@ from sharder.runtime.backoff import Backoff
 from sharder.runtime.error_log import Once
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.task_pool import race
-from sharder.shard.cluster import OwnObjects
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Ownership
 from sharder.shard.lifecycle import Workload
@@ -50,13 +49,9 @@ class Followers:
         self._begin()
 
     def _begin(self) -> None:
-        found = (self.context.found[each] for each in self.mains)
-        self.watched = [Watched(self.objects(each.id), each, self.context) for each in found]
-
-    def objects(self, resource: GroupResource) -> OwnObjects:
-        """Return the objects of this shard."""
-        found = self.context.found[resource]
-        return self.context.cluster.objects(found, self.context.identity.selector)
+        context = self.context
+        found = (context.found[each] for each in self.mains)
+        self.watched = [Watched(context.objects(each), each, context) for each in found]
 
     async def list_anew(self) -> None:
         """List all objects now, which our watches may not have shown yet, and go on from there."""
@@ -146,16 +141,17 @@ class Work(Workload):
 
     async def _release_one(self, main: Main) -> None:
         """Acknowledge a drain; after a conflict our watch shows the object again."""
-        identity, clock, problem = self.context.identity, self.context.clock, ""
+        context, identity, problem = self.context, self.context.identity, ""
         main.tries += 1
-        main.next_try = clock.monotonic() + _BACKOFF.delay(main.tries, self.context.rng)
+        main.next_try = context.clock.monotonic() + _BACKOFF.delay(main.tries, context.rng)
         patch = acknowledge(
             ObjectMeta(resource_version=main.version),
             owner_label=identity.owner_label,
             drain_label=identity.drain_label,
         )
         try:
-            written = await self.followers.objects(main.resource).patch(main.ref, patch)
+            objects = context.objects(context.found[main.resource])
+            written = await objects.patch(main.ref, patch)
             if identity.ownership_of(written.metadata) is Ownership.DRAINING:
                 problem = "a webhook restored both labels"
         except (Conflict, NotFound):

@@ -11,6 +11,7 @@ from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.shard.cluster import Cluster
 from sharder.shard.identity import Identity
+from sharder.shard.objects import OwnObject
 from sharder.shard.settings import Settings
 
 
@@ -26,6 +27,10 @@ class ShardContext:
     rng: Rng
     found: dict[GroupResource, Resource] = field(default_factory=dict)
     """The shard's resources as they are served; empty before they are discovered."""
+
+    def objects(self, resource: Resource) -> KubeStore[OwnObject]:
+        """Return the metadata of the shard's objects, to watch and to release them."""
+        return self.cluster.objects(resource, self.identity.selector)
 
     @property
     def lease(self) -> ObjectRef:

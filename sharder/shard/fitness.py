@@ -94,8 +94,7 @@ class Fitness:
     async def _until_watched(self) -> None:
         context = self.context
         watches = [
-            Watched(context.cluster.objects(each, context.identity.selector), each, context)
-            for each in context.found.values()
+            Watched(context.objects(each), each, context) for each in context.found.values()
         ]
 
         async def stand() -> None:

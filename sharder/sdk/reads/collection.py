@@ -37,7 +37,7 @@ class Collected:
         """How far the shard's watch of the objects has come."""
         self.cache = ObjectCache(self.progress, keep) if keep else None
         selector = context.identity.selector
-        self._now = cluster.objects(resource, selector)
+        self._now = context.objects(resource)
         self.objects: OwnObjects = cluster.whole(resource, selector) if keep else self._now
         self.watched = Watched(self.objects, resource, context)
         """The watch of `objects`."""

@@ -6,9 +6,10 @@ import pytest
 
 from sharder.core.names import ObjectRef
 from sharder.proxy.bodies import PROTOBUF
-from sharder.proxy.election import LEASES, USUAL_SECONDS, Lock
+from sharder.proxy.election import USUAL_SECONDS, Lock
 from sharder.proxy.targets import Target, Verb
 from sharder.sdk.testing.fake_clock import FakeClock
+from sharder.shard.rights import LEASES
 
 REF = ObjectRef("demo", "lock")
 

@@ -60,8 +60,8 @@ async def test_an_object_that_cannot_be_released_is_logged_once(
     view.gate.here.changed(JOBS, DRAINS)
     view.outside = ()
     patch = AsyncMock(side_effect=answer)
-    followers.objects.return_value.patch = patch
-    context, began = Mock(identity=ME, clock=clock, rng=random.Random(1)), clock.monotonic()
+    context = Mock(identity=ME, clock=clock, rng=random.Random(1), found={JOBS: Mock()})
+    context.objects.return_value.patch, began = patch, clock.monotonic()
     work = Work(context, view, followers, Mock())
 
     async def is_repeated() -> bool:
@@ -80,7 +80,7 @@ async def test_what_is_assigned_while_the_objects_are_listed_is_not_forgotten() 
     gc.collect()  # what other tests left
     jobs, clock = Jobs(), SystemClock()
     context = Mock(identity=ME, clock=clock, rng=random.Random(1))
-    context.cluster.objects.return_value = jobs
+    context.objects.return_value = jobs
     context.found = {JOBS: Mock(id=JOBS)}
     here = Here(ME, clock.monotonic)
     view = Mock()
