@@ -32,41 +32,28 @@ def place(
     obj: PartialObject,
     snapshot: RingSnapshot,
     choice: Choice,
-    reservation: Reservation | None,
+    reservation: Reservation | None = None,
     *,
     name: str = "",
 ) -> Decision:
-    """Assign a main object to the chosen shard, or leave it unassigned if there is none.
+    """Assign an object to the chosen shard, or leave it to the leader if there is none.
 
     `name` is the object's generated name, if it has one.
     """
     if choice.shard is None:
         warning = choice.reason if snapshot.placer.layout.available else ""
-        return unassigned(obj.metadata, snapshot, warning)
-    return assign(obj, snapshot, choice.shard, name, reservation)
-
-
-def assign(
-    obj: PartialObject,
-    snapshot: RingSnapshot,
-    shard: ShardName,
-    name: str = "",
-    reservation: Reservation | None = None,
-) -> Decision:
-    """Assign an object to the shard; nothing changes if its labels already name the shard."""
-    operations = owned(obj.metadata, snapshot, shard, name=name)
+        operations = owned(obj.metadata, snapshot, None)
+        return Decision(outcome="no_shard", operations=operations, warning=warning)
+    operations = owned(obj.metadata, snapshot, choice.shard, name=name)
     # Its creator, or our answer to an earlier call, has already set the labels.
     if not operations:
         return Decision(outcome=PASS.outcome, reservation=reservation)
     return Decision(
-        outcome="assigned", operations=operations, assigned=shard, reservation=reservation
+        outcome="assigned",
+        operations=operations,
+        assigned=choice.shard,
+        reservation=reservation,
     )
-
-
-def unassigned(meta: ObjectMeta, snapshot: RingSnapshot, warning: str = "") -> Decision:
-    """Leave the object unassigned; the leader assigns it later."""
-    operations = owned(meta, snapshot, None)
-    return Decision(outcome="no_shard", operations=operations, warning=warning)
 
 
 def waiting(

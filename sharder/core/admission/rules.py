@@ -15,11 +15,9 @@ from msgspec.structs import replace
 from sharder.core.admission.answers import (
     PASS,
     Decision,
-    assign,
     owned,
     place,
     restore,
-    unassigned,
     waiting,
 )
 from sharder.core.api.meta import PartialObject
@@ -170,7 +168,7 @@ def _place_child(
         shard = expected_of(snapshot, obj)
         if shard not in members.available:
             shard = creator
-    return unassigned(obj.metadata, snapshot) if shard is None else assign(obj, snapshot, shard)
+    return place(obj, snapshot, Choice(shard))
 
 
 def _destination(review: Review, old: PartialObject, snapshot: RingSnapshot, role: Role) -> Choice:
