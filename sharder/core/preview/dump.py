@@ -35,7 +35,6 @@ _SPACE: Final = re.compile(r"\s*")
 class _Resource(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: str
-    group: str = ""
 
 
 class _Served(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -236,7 +235,7 @@ def _known_resources(documents: Iterable[Document]) -> dict[tuple[str, str], str
     """Return the resources that the file lists, by group and kind."""
     found = (_decode(it, _Served) for it in documents if it["kind"] == _RESOURCES)
     return {
-        (resource.group or api_group(served.group_version), resource.kind): resource.name
+        (api_group(served.group_version), resource.kind): resource.name
         for served in found
         for resource in served.resources
         if "/" not in resource.name
