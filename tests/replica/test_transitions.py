@@ -35,7 +35,7 @@ class Reader:
 async def test_shards_that_join_leave_fall_silent_and_return_are_told_once(world: World) -> None:
     await world.begin("p0", "p1")
     first = dict(world.told())
-    assert first["ShardJoined"] == "shards p0 and p1 joined; available shards: 2"
+    assert first["ShardJoined"] == "shards p0, p1 joined; available shards: 2"
     assert first["LeaderElection"].endswith("became leader")
     reader = Reader(world)
     assert await reader.news(30) == {}, "a quiet ring"

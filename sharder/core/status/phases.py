@@ -23,6 +23,7 @@ from sharder.core.leases.state import (
 )
 from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.texts import named
 
 
 class ShardPhase(StrEnum):
@@ -98,9 +99,6 @@ def _phase(standing: Standing, lease: Lease | None, *, is_on_time: bool) -> Shar
             return ShardPhase.LEFT if has_left else ShardPhase.LOST
 
 
-NAMED: Final = 3
-"""Maximum shards that a sentence names; other shards are counted."""
-
 Phases: TypeAlias = Mapping[ShardName, ShardPhase]
 """The shards of a ring that own objects or did, and those that have just ended."""
 
@@ -139,9 +137,7 @@ class Transition:
     @property
     def who(self) -> str:
         """The shards in words; empty if the transition is not about shards."""
-        if len(self.shards) > NAMED:
-            return f"{', '.join(self.shards[:NAMED])} and {len(self.shards) - NAMED} more"
-        return " and ".join(filter(None, (", ".join(self.shards[:-1]), *self.shards[-1:])))
+        return named(self.shards)
 
 
 _SENTENCES: Final[Mapping[Kind, str]] = {
