@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from sharder.core.names import LOAD_ANNOTATION, VALIDATION_PATH, RingName, pin_label, webhook_path
+from sharder.core.names import VALIDATION_PATH, RingName, pin_label, webhook_path
 from tests.long.hostile import bodies
 from tests.long.hostile.connections import hold_idle, hold_idle_tls, hold_slow
 from tests.long.hostile.wire import Peer, Wire, apiserver, trusting
@@ -35,8 +35,6 @@ IDLE, SLOW = 3000, 1000
 IDLE_TLS: Final = 300
 """How many of the idle ones have shaken hands: that costs the attacker as much as the sharder."""
 PINNED: Final = 150
-LOAD: Final = 3600
-"""CPU that one object claims: nearly all of a shard."""
 PAUSE_SECONDS: Final = 0.2
 """Between two bodies of many megabytes: the attacker's own CPU is not what is to be felt."""
 MERGE: Final = "application/merge-patch+json"
@@ -213,10 +211,12 @@ async def made_up(attack: Attack) -> None:
 
 
 async def steered(attack: Attack) -> None:
-    """Flip the pins of 150 own objects, and the load of one, between two values."""
+    """Flip the pins of 150 own objects between two shards.
+
+    Their load could move objects of others: only the right to steer prevents that.
+    """
     target, wires = attack.target, attack.apiserver(8)
     ring = RingName(target.bounded)
-    loaded = b'{"metadata":{"annotations":{"%s":"cpu=%d"}}}'
 
     async def create(worker: int, number: int) -> int:
         body = b'{"metadata":{"name":"own-%08d"}}' % number
@@ -230,17 +230,11 @@ async def steered(attack: Attack) -> None:
     for turn in itertools.count():
         began = time.monotonic()
         shard = f"{ring}-{target.shards[turn % 2]}"
-        load = loaded % (LOAD_ANNOTATION.encode(), LOAD * (1 - turn % 2))
-        attack.done[f"load {await wires[0].send('PATCH', _one(attack), load, MERGE)}"] += 1
         await attack.paced(100, len(wires), pin, PINNED)
         until = min(attack.ends, began + target.flip_seconds)
         await asyncio.sleep(max(0.0, until - time.monotonic()))
         if attack.is_over:
             return
-
-
-def _one(attack: Attack) -> str:
-    return f"{attack.secrets}/own-{0:08}"
 
 
 def _is_open(connection: socket.socket) -> bool:
