@@ -190,8 +190,10 @@ async def neighbours(story: Story) -> None:
     before = story.owners()
     assert await story.admin("POST", "/api/v1/namespaces", {"metadata": {"name": "other"}})
     await asyncio.sleep(0.5)
-    for _ in range(12):
-        await story.create(1, "other", labels={PIN: "p0"})
+    pinned = [*await story.create(12, "other", labels={PIN: "p0"})]
+    await story.during(20, lambda: story.owners() == before)
+    for name in pinned:
+        await story.edit(name, "other", labels={PIN: "p1"})
     await story.during(20, lambda: story.owners() == before)
 
 

@@ -76,7 +76,7 @@ def admit(snapshot: RingSnapshot, obj: PartialObject) -> tuple[Choice, Reservati
     if choice.shard is None or tally is None or tally.shown_on(demand.identity) is not None:
         return choice, None
     deleting = obj.metadata.deletion_timestamp is not None
-    pinned = demand.pin == choice.shard
+    pinned = demand.pin is not None
     entry = Entry(choice.shard, demand.groups, deleting=deleting, pinned=pinned)
     return choice, Reservation(demand.identity, entry, version_of(obj))
 

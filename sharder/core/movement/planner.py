@@ -131,7 +131,7 @@ def plan_directed(
 ) -> Step:
     """Return the step that moves an object from one available shard to another."""
     available, entry = snapshot.members.available, snapshot.entry_of(obj)
-    if entry.shard != source or entry.pinned or not entry.stays:
+    if entry.shard != source or snapshot.reader.pin_of(obj) == source or not entry.stays:
         return Keep("it has been moved, pinned or deleted since")
     if not {source, target} <= available:
         return Keep("one of the two shards is no longer available")

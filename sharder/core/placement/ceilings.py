@@ -217,7 +217,8 @@ class Ceilings:
     def _limit(self, shard: Shard) -> int | None:
         """Return how many objects can stay on the shard at most.
 
-        Objects pinned to the shard raise its automatic ceiling, so they displace no other objects.
+        Pinned objects raise the automatic ceiling of their shard, so they displace no others, also
+        while they are there only until they can go to another shard.
         """
         size = self._layout.sizes[shard.name]
         limit, share = size.declared, self._share(size)

@@ -52,7 +52,8 @@ class Balance:
             return
         rank, demand = rank_of(obj.metadata), snapshot.demand_of(obj, None, moves=True)
         is_leaving = shard != entry.shard or not entry.stays
-        must_stay = entry.pinned or key in self._moved or rank.move_cost == MAX_MOVE_COST
+        is_pinned = snapshot.reader.pin_of(obj) == entry.shard
+        must_stay = is_pinned or key in self._moved or rank.move_cost == MAX_MOVE_COST
         loaded = LoadedObject(
             key=key,
             shard=shard,

@@ -129,7 +129,7 @@ class RingSnapshot:
             self.reader.groups_of(obj),
             draining=draining,
             deleting=obj.metadata.deletion_timestamp is not None,
-            pinned=shard is not None and self.reader.pin_of(obj) == shard,
+            pinned=shard is not None and self.reader.pin_of(obj) is not None,
             heading=heading,
         )
 

@@ -28,7 +28,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     draining: bool = False
     deleting: bool = False
     pinned: bool = False
-    """Whether it is pinned to this shard."""
+    """Whether it is pinned, to this shard or to one to which it goes when that has room."""
     heading: ShardName | None = None
     """The shard to which it goes next, if known; it already takes room there."""
 
@@ -138,7 +138,7 @@ class Counts:
         return self._staying[shard] - self._unproven[shard]
 
     def pinned_on(self, shard: ShardName) -> int:
-        """Return how many objects of `staying_on` are pinned to the shard."""
+        """Return how many objects of `staying_on` are pinned, to this shard or to another one."""
         return self._pinned[shard]
 
     def members_of(self, group: int) -> Mapping[ShardName, int]:
