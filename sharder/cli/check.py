@@ -43,11 +43,11 @@ from sharder.core.leases.membership import ring_of
 from sharder.core.names import RING_LABEL, ObjectRef, RingName, webhook_configuration
 from sharder.core.preview.observe import members_of, selected_namespaces
 from sharder.kube.client import Client
-from sharder.kube.objects import ring_schema
+from sharder.kube.objects import KubeObjects, ring_schema
 from sharder.kube.store import KubeStore
 from sharder.kube.typed_stores import (
+    NAMESPACES,
     leases,
-    namespaces,
     rings,
     secrets,
     webhook_configurations,
@@ -91,7 +91,7 @@ async def check(client: Client, *, secret: ObjectRef, names: Collection[str]) ->
         client=client,
         now=now,
         secret=own,
-        spaces=await _read(_all(namespaces(client))),
+        spaces=await _read(_all(KubeObjects(client).of(NAMESPACES))),
         leases=await _read(_all(leases(client, labels=RING_LABEL))),
         configurations=await _read(_all(webhook_configurations(client), RING_LABEL)),
     )

@@ -12,7 +12,7 @@ from sharder.core.names import RING_LABEL
 from sharder.core.preview.observe import DatedObject
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects, dated_objects
-from sharder.kube.typed_stores import leases, namespaces, rings
+from sharder.kube.typed_stores import NAMESPACES, leases, rings
 from sharder.ports import Objects, Store
 from sharder.runtime.clock import Clock, SystemClock
 
@@ -35,12 +35,12 @@ class Cluster:
     @classmethod
     def of(cls, client: Client) -> "Cluster":
         """Return what commands use of a cluster."""
-        clock = SystemClock()
+        clock, objects = SystemClock(), KubeObjects(client)
         return cls(
             rings=rings(client),
             leases=leases(client, labels=RING_LABEL),
-            namespaces=namespaces(client),
-            objects=KubeObjects(client),
+            namespaces=objects.of(NAMESPACES),
+            objects=objects,
             dated=partial(dated_objects, client),
             now=clock.now(),
             clock=clock,

@@ -4,7 +4,7 @@ from typing import Final
 
 from sharder.core.api.cluster import Pod, Secret, WebhookConfiguration
 from sharder.core.api.lease import Lease, read_lease
-from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.meta import Resource
 from sharder.core.api.ring import ControllerRing, unreadable_ring
 from sharder.core.names import API_GROUP, API_VERSION, parse_resource
 from sharder.kube.client import Client
@@ -53,16 +53,6 @@ def rings(client: Client) -> KubeStore[ControllerRing]:
     Lists and watches include unreadable rings: to skip one would look like its deletion.
     """
     return KubeStore(client, ControllerRing, RINGS, unreadable=unreadable_ring)
-
-
-def namespaces(client: Client) -> KubeStore[PartialObject]:
-    """Return the metadata of the Namespaces, for their labels."""
-    return KubeStore(client, PartialObject, NAMESPACES, metadata_only=True)
-
-
-def events(client: Client) -> KubeStore[PartialObject]:
-    """Return the Events, to create some."""
-    return KubeStore(client, PartialObject, EVENTS, metadata_only=True)
 
 
 def secrets(client: Client, *, namespace: str, fields: str = "") -> KubeStore[Secret]:

@@ -12,10 +12,10 @@ from sharder.core.api.meta import Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.client import Client
-from sharder.kube.objects import discover
+from sharder.kube.objects import KubeObjects, discover
 from sharder.kube.reviews import is_allowed
 from sharder.kube.store import KubeStore, Scope
-from sharder.kube.typed_stores import events, leases, rings
+from sharder.kube.typed_stores import EVENTS, leases, rings
 from sharder.runtime.clock import Clock
 from sharder.runtime.events import Recorder
 from sharder.shard.identity import Identity
@@ -57,7 +57,8 @@ class Cluster:
     def recorder(self, identity: Identity, clock: Clock) -> Recorder:
         """Return what records the Events of a shard."""
         ring, shard = identity.ring, identity.shard
-        return Recorder(events(self._client), clock=clock, component=ring, instance=shard)
+        events = KubeObjects(self._client).of(EVENTS)
+        return Recorder(events, clock=clock, component=ring, instance=shard)
 
     def objects(
         self, resource: Resource, labels: str = "", namespace: str = ""

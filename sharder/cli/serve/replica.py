@@ -27,11 +27,11 @@ from sharder.kube.metrics_readers import MetricsAuthorizer
 from sharder.kube.objects import KubeObjects
 from sharder.kube.reviews import may_read_metrics, prove_fence
 from sharder.kube.typed_stores import (
+    EVENTS,
     MUTATING,
+    NAMESPACES,
     VALIDATING,
-    events,
     leases,
-    namespaces,
     rings,
 )
 from sharder.metrics.collectors import Metrics
@@ -88,7 +88,7 @@ class Replica:
             namespace=self.settings.leader_election.resource_namespace,
             not_ready=self.not_ready,
         )
-        self._recorder = Recorder(events(self.client), clock=self.clock)
+        self._recorder = Recorder(self.objects.of(EVENTS), clock=self.clock)
         self._warnings = AnnotationWarnings(self._recorder, self.clock)
 
     def endpoint(self, trusts: Callable[[str], bool]) -> AdmissionEndpoint:
@@ -194,5 +194,5 @@ class Replica:
         await self.cache.run(
             rings=rings(self.client),
             leases=leases(self.client, labels=RING_LABEL),
-            namespaces=namespaces(self.client),
+            namespaces=self.objects.of(NAMESPACES),
         )

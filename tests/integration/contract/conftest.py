@@ -8,7 +8,8 @@ import pytest
 from hack.control_plane import ControlPlane
 from sharder.core.api.meta import Json
 from sharder.kube.client import Client, connect
-from sharder.kube.typed_stores import namespaces
+from sharder.kube.objects import KubeObjects
+from sharder.kube.typed_stores import NAMESPACES
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -23,7 +24,7 @@ async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
 @pytest.fixture
 async def own_namespace(client: Client) -> str:
     name = f"contract-{uuid.uuid4().hex[:12]}"
-    await namespaces(client).create("", {"metadata": {"name": name}})
+    await KubeObjects(client).of(NAMESPACES).create("", {"metadata": {"name": name}})
     return name
 
 

@@ -15,7 +15,7 @@ from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects
 from sharder.kube.reviews import whoami
 from sharder.kube.store import KubeStore
-from sharder.kube.typed_stores import MUTATING, events, leases, namespaces, secrets
+from sharder.kube.typed_stores import EVENTS, MUTATING, NAMESPACES, leases, secrets
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.events import Recorder
 from tests.integration.contract.conftest import CRDS, crd
@@ -106,11 +106,14 @@ async def test_a_webhook_configuration_is_applied_over_what_others_wrote(client:
 async def test_a_warning_about_a_cluster_scoped_object_is_an_event_in_default(
     client: Client, own_namespace: str
 ) -> None:
-    about = await namespaces(client).get(ObjectRef("", own_namespace))
+    objects = KubeObjects(client)
+    about = await objects.of(NAMESPACES).get(ObjectRef("", own_namespace))
     path = "/api/v1/namespaces/default/events"
     query = {"fieldSelector": f"involvedObject.name={own_namespace}"}
 
-    await Recorder(events(client), clock=SystemClock()).tell(about, "TooMany", "too many shards")
+    await Recorder(objects.of(EVENTS), clock=SystemClock()).tell(
+        about, "TooMany", "too many shards"
+    )
 
     (event,) = msgspec.json.decode(await client.request("GET", path, query=query))["items"]
     assert (event["type"], event["reason"], event["message"], event["count"]) == (
