@@ -5,8 +5,10 @@ ring that it has decoded and found invalid.  In all other cases the request pass
 ring controller checks with the same function and reports in the ring's status.
 """
 
+import asyncio
 import logging
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
@@ -49,6 +51,10 @@ MAX_BYTES = 3 * 1024 * 1024
 """Limit of a review: etcd accepts requests of 1.5 MiB by default, and an update contains two
 rings."""
 
+MAX_WAITING = 10
+"""Limit on the rings that are being checked or wait; rings are checked one at a time.  Anybody can
+send some, and the check of a selector can take 0.2 s."""
+
 _FAILED = "the sharder failed to check this ring; see its condition Ready"
 
 log = logging.getLogger(__name__)
@@ -66,21 +72,28 @@ class RingValidation:
         """
         self._custom = custom
         self.route = Route(self.reply, max_bytes=min(max_request_bytes, MAX_BYTES))
+        self._under_way = 0
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="validation")
 
     async def reply(self, body: Body) -> Answer:
         """Answer a review; by the schema of the CRD, no ring is nested too deeply."""
+        if self._under_way >= MAX_WAITING:
+            return refusal(503, "too many rings at once")
+        self._under_way += 1
         try:
-            return Answer(200, answer(self._response(body)))
+            return Answer(200, answer(await self._response(body)))
         except (InvalidObject, RecursionError) as error:
             return refusal(400, f"not an AdmissionReview: {error}")
+        finally:
+            self._under_way -= 1
 
-    def _response(self, body: Body) -> Response:
+    async def _response(self, body: Body) -> Response:
         request = request_in(body, _REVIEW)
         if isinstance(request, Reviewed):
             problem = f"the sharder cannot read this ring: {request.problem}"
             return _allowed(request.uid, *[problem] * bool(request.problem))
         try:
-            return self._judge(request)
+            return await self._judge(request)
         except Exception:
             # A bug of ours must not fail the user's request.
             log.exception(
@@ -88,7 +101,7 @@ class RingValidation:
             )
             return _allowed(request.uid, _FAILED)
 
-    def _judge(self, request: RingRequest) -> Response:
+    async def _judge(self, request: RingRequest) -> Response:
         """Return the answer; a rejection names each invalid field, as in the API server."""
         uid, old, new = request.uid, request.old, request.ring
         if new is None or new.metadata.deletion_timestamp is not None:
@@ -96,7 +109,9 @@ class RingValidation:
         if old is not None and old.spec == new.spec:
             # A change of metadata must not fail for an invalid spec that is already stored.
             return _allowed(uid)
-        refused = refusals(new, self._custom)
+        # In a thread, so that admissions do not wait for it.
+        run = asyncio.get_running_loop().run_in_executor
+        refused = await run(self._thread, refusals, new, self._custom)
         if refused:
             return Response(uid=uid, allowed=False, status=_status(request.name, refused))
         return _allowed(uid, *warnings(old, new))

@@ -58,8 +58,9 @@ async def test_a_shard_asks_by_its_lease_to_be_evacuated_works_on_and_stops_when
     )
 
 
-async def test_an_object_that_is_at_work_is_waited_for() -> None:
+async def test_an_object_that_is_at_work_is_waited_for_and_no_list_of_children() -> None:
     scene, controller = Scene(), Controller(is_held=True)
+    scene.configmaps.fail(*[Unavailable("busy")] * 9)
     ref = await scene.create_secret("one")
 
     async with at_work(scene, controller, drain_on_stop=WITHIN) as (shard, task):
@@ -102,19 +103,6 @@ async def test_a_shard_that_does_not_know_yet_what_it_has_does_not_take_it_for_n
 
         assert not task.done()
         assert await scene.asked_evacuation() == EVACUATE_ON_STOP
-
-
-async def test_a_shard_without_objects_does_not_wait_for_a_list_of_their_children() -> None:
-    scene = Scene()
-    ref = await scene.create_secret("one")
-    scene.configmaps.fail(*[Unavailable("busy")] * 9)
-
-    async with at_work(scene, Controller(), drain_on_stop=WITHIN) as (shard, task):
-        shard.stop()
-        await scene.label(ref, {OWNER: OTHER})
-        await scene.clock.advance(1)
-
-        assert task.done()
 
 
 async def test_a_request_gets_past_errors_and_what_others_write_to_the_lease() -> None:

@@ -1,12 +1,12 @@
 """The endpoint that judges rings: it refuses what is wrong, and nothing because of us."""
 
-from collections.abc import Collection
+import asyncio
+from threading import get_ident
+from unittest.mock import Mock
 
 import pytest
 
 from sharder.core.api.meta import Json
-from sharder.core.api.ring import ControllerRing
-from sharder.core.validation import Refusal
 from tests.unit.webhook.reviews import (
     Response,
     app_with,
@@ -38,9 +38,8 @@ def body_of(spec: Json, *, old: Json = None, operation: str = "", **metadata: Js
     )
 
 
-async def judged(body: bytes | str, validation: RingValidation | None = None) -> Response:
+async def judged(body: bytes, validation: RingValidation | None = None) -> Response:
     """What the webhook answers."""
-    body = body.encode() if isinstance(body, str) else body
     return response_in(await exchange(app_with(validation=validation), body, path=PATH))
 
 
@@ -88,10 +87,7 @@ async def test_a_review_that_is_nested_as_no_ring_is_refused() -> None:
 async def test_a_failure_of_ours_lets_the_ring_pass_with_a_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail(_: ControllerRing, __: Collection[str]) -> tuple[Refusal, ...]:
-        raise RuntimeError("broken on purpose")
-
-    monkeypatch.setattr(endpoint, "refusals", fail)
+    monkeypatch.setattr(endpoint, "refusals", Mock(side_effect=RuntimeError("broken on purpose")))
     response = await judged(body_of(FINE))
 
     assert response.allowed
@@ -106,6 +102,23 @@ async def test_a_ring_that_cannot_be_read_passes_with_a_warning(body: bytes) -> 
 
     assert response.allowed
     assert response.warnings[0].startswith("the sharder cannot read this ring: ")
+
+
+async def test_rings_are_judged_one_at_a_time_beside_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def judge(*_: object) -> tuple[()]:
+        threads.add(get_ident())
+        return ()
+
+    app, threads = app_with(), set[int]()
+    monkeypatch.setattr(endpoint, "refusals", judge)
+    async with asyncio.TaskGroup() as group:
+        asked = [exchange(app, body_of(FINE), path=PATH) for _ in range(endpoint.MAX_WAITING + 2)]
+        tasks = [group.create_task(each) for each in asked]
+
+    assert sorted(t.result().status for t in tasks) == [200] * endpoint.MAX_WAITING + [503] * 2
+    assert len(threads - {get_ident()}) == len(threads) == 1
 
 
 @pytest.mark.parametrize("controlled", [True, False])
