@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from sharder.core.admission.answers import Decision
-from sharder.core.admission.rules import Review, decide, withhold
+from sharder.core.admission.decide import Review, decide, withhold
 from sharder.core.errors import InvalidObject
 from sharder.core.names import WEBHOOK_PATH_PREFIX, RingName
 from sharder.core.ring.snapshot import RingSnapshot

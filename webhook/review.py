@@ -17,12 +17,12 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from sharder.core.admission.acknowledgement import Writer
 from sharder.core.admission.answers import Decision
-from sharder.core.admission.rules import Review
+from sharder.core.admission.decide import Review
 from sharder.core.api.meta import Json, OwnerReference, PartialObject
 from sharder.core.errors import InvalidObject
-from sharder.core.movement.acknowledgement import POD_CLAIM, Writer
-from sharder.core.names import GroupResource
+from sharder.core.names import POD_CLAIM, GroupResource
 from sharder.core.nesting import pieces
 from webhook.messages import Body, printable
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from sharder.core.api.meta import NAME_LABEL, Json, LabelSelector, Requirement
 from sharder.core.api.ring import ControllerRing
-from sharder.core.movement.acknowledgement import POD_CLAIM
 from sharder.core.names import (
     CREATED_WEBHOOK_NAME,
     LABELLED_WEBHOOK_NAME,
+    POD_CLAIM,
     WEBHOOK_NAME,
     GroupResource,
     drain_label,

@@ -5,11 +5,11 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from sharder.core.admission.rules import Review
+from sharder.core.admission.acknowledgement import Writer
+from sharder.core.admission.decide import Review
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
 from sharder.core.leases.membership import Members, Standing
-from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, GroupResource, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import (

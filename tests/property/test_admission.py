@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from sharder.core.admission.answers import Decision
-from sharder.core.admission.rules import Review, decide
+from sharder.core.admission.decide import Review, decide
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.keys import main_key
 from sharder.core.leases.membership import Standing

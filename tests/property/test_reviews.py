@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.core.admission.rules import Review
+from sharder.core.admission.decide import Review
 from sharder.core.api.meta import Json
 from sharder.core.movement.patches import Operation
 from sharder.core.names import is_label_value

@@ -2,10 +2,10 @@
 
 from msgspec import structs
 
+from sharder.core.admission.acknowledgement import Writer
 from sharder.core.admission.answers import Decision
-from sharder.core.admission.rules import Review, decide, withhold
+from sharder.core.admission.decide import Review, decide, withhold
 from sharder.core.api.meta import ObjectMeta, PartialObject
-from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import GroupResource
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.json_patch import admitted

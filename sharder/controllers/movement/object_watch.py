@@ -13,9 +13,8 @@ from sharder.controllers.ports import Ports
 from sharder.controllers.scope import WHOLE, ListScope, ObjectKey, Part, Watch
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Forbidden, NotFound
-from sharder.core.movement.acknowledgement import fingerprint
 from sharder.core.movement.desired import choose
-from sharder.core.movement.release import UNKNOWN, Release
+from sharder.core.movement.release import UNKNOWN, Release, fingerprint
 from sharder.core.names import ObjectRef, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Changed, Event, Listed, Removed

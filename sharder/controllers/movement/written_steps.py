@@ -15,8 +15,7 @@ from sharder.controllers.scope import ObjectKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.errors import Conflict
 from sharder.core.leases.membership import Standing
-from sharder.core.movement.acknowledgement import fingerprint
-from sharder.core.movement.release import UNKNOWN, Release
+from sharder.core.movement.release import UNKNOWN, Release, fingerprint
 from sharder.core.movement.step import Assign, Drain, Send, Step
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role

@@ -11,8 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from sharder.core.api.lease import parse_time
-from sharder.core.api.meta import PartialObject
-from sharder.core.movement.acknowledgement import fingerprint
+from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.movement.desired import directed_of
 from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
@@ -27,6 +26,18 @@ busy API server, and two for writes in flight.  The SDK cancels at once."""
 _NEW_SECONDS: Final = 2.0
 """Seconds after its creation in which an object is new.  The API server shows whole seconds, so a
 new object is younger than `UNSEEN_SECONDS`."""
+
+
+def fingerprint(meta: ObjectMeta, snapshot: RingSnapshot) -> int:
+    """Return a number that a write keeps if it changes the ring's two labels and nothing else.
+
+    This is for a reader who sees the result but not the writer, and to whom it is not known
+    whether the webhook judged the write.  A replace drops the `next` annotation, and a changed
+    spec has another generation.
+    """
+    ours = {snapshot.owner_label, snapshot.drain_label}
+    labels = frozenset(item for item in (meta.labels or {}).items() if item[0] not in ours)
+    return hash((labels, frozenset((meta.annotations or {}).items()), meta.generation))
 
 
 class Release(NamedTuple):

@@ -1,6 +1,6 @@
 """Admission where objects are counted: at most so many on a shard, and each counts at once."""
 
-from sharder.core.movement.acknowledgement import Writer
+from sharder.core.admission.acknowledgement import Writer
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Reservation

@@ -1,14 +1,14 @@
-"""Facts about `sharder.core.admission.rules`: objects that are created."""
+"""Facts about `sharder.core.admission.decide`: objects that are created."""
 
 import dataclasses
 
 import pytest
 from msgspec import structs
 
+from sharder.core.admission.acknowledgement import Writer
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.leases.membership import Standing
 from sharder.core.leases.state import classify
-from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import SHARDER_IDENTITY, GroupResource, ShardName
 from tests.support.admissions import (
     NAMESAKE,

@@ -4,19 +4,12 @@ The conditions are those of docs/protocol.md, "Admission".
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final
 
 import msgspec
 
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
-
-POD_CLAIM: Final = "authentication.kubernetes.io/pod-name"
-"""The key under which the API server shows the pod of a bound token, since Kubernetes 1.20.
-
-Source: apiserver, pkg/authentication/serviceaccount/util.go, PodNameKey.
-"""
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,18 +75,6 @@ def is_replaced(before: ObjectMeta, after: ObjectMeta) -> bool:
     know.  A patch, and a write of an object that was read, have the uid.
     """
     return before.uid != after.uid
-
-
-def fingerprint(meta: ObjectMeta, snapshot: RingSnapshot) -> int:
-    """Return a number that a write keeps if it changes the ring's two labels and nothing else.
-
-    This is for a reader who sees the result but not the writer, and to whom it is not known
-    whether the webhook judged the write.  A replace drops the `next` annotation, and a changed
-    spec has another generation.
-    """
-    ours = {snapshot.owner_label, snapshot.drain_label}
-    labels = frozenset(item for item in (meta.labels or {}).items() if item[0] not in ours)
-    return hash((labels, frozenset((meta.annotations or {}).items()), meta.generation))
 
 
 def can_be_shard(writer: Writer, shard: str, snapshot: RingSnapshot) -> bool:

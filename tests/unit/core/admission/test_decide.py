@@ -1,13 +1,13 @@
-"""Facts about `sharder.core.admission.rules`: (a) to (f) of docs/protocol.md, "Admission"."""
+"""Facts about `sharder.core.admission.decide`: (a) to (f) of docs/protocol.md, "Admission"."""
 
 import pytest
 from msgspec import structs
 
+from sharder.core.admission.acknowledgement import Writer
 from sharder.core.admission.answers import PASS, Decision
 from sharder.core.api.meta import LabelSelector, PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.leases.membership import Members, Standing
-from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import LOAD_ANNOTATION, POOL_LABEL, GroupResource
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot

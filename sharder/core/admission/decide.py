@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
+from sharder.core.admission.acknowledgement import Writer, can_be_shard, is_replaced, objection
 from sharder.core.admission.answers import (
     PASS,
     Decision,
@@ -23,7 +24,6 @@ from sharder.core.admission.answers import (
 from sharder.core.api.meta import PartialObject
 from sharder.core.keys import generated_name
 from sharder.core.leases.membership import Standing
-from sharder.core.movement.acknowledgement import Writer, can_be_shard, is_replaced, objection
 from sharder.core.movement.desired import (
     admit,
     choose_anew,
