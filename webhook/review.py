@@ -22,8 +22,9 @@ from sharder.core.admission.answers import Decision
 from sharder.core.admission.decide import Review
 from sharder.core.api.meta import Json, OwnerReference, PartialObject
 from sharder.core.errors import InvalidObject
-from sharder.core.names import POD_CLAIM, GroupResource
+from sharder.core.names import GroupResource
 from sharder.core.nesting import pieces
+from sharder.core.webhook_selection import POD_CLAIM
 from webhook.messages import Body, printable
 
 

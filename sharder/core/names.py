@@ -17,11 +17,6 @@ NO_RING: Final = RingName("")
 API_GROUP: Final = "sharding.timebertt.dev"
 API_VERSION: Final = "v1alpha1"
 CONFIG_API_VERSION: Final = "config.sharding.timebertt.dev/v1alpha1"
-POD_CLAIM: Final = "authentication.kubernetes.io/pod-name"
-"""The key under which the API server shows the pod of a bound token, since Kubernetes 1.20.
-
-Source: apiserver, pkg/authentication/serviceaccount/util.go, PodNameKey.
-"""
 
 SYSTEM_NAMESPACE: Final = "sharding-system"
 RING_LABEL: Final = "alpha.sharding.timebertt.dev/controllerring"

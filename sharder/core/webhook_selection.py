@@ -7,13 +7,13 @@ object.  So selectors say what they can, and expressions only judge what has an 
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from sharder.core.api.meta import NAME_LABEL, Json, LabelSelector, Requirement
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import (
     CREATED_WEBHOOK_NAME,
     LABELLED_WEBHOOK_NAME,
-    POD_CLAIM,
     WEBHOOK_NAME,
     GroupResource,
     drain_label,
@@ -21,6 +21,12 @@ from sharder.core.names import (
 )
 from sharder.core.ring.build import roles_of
 from sharder.core.ring.snapshot import Role
+
+POD_CLAIM: Final = "authentication.kubernetes.io/pod-name"
+"""The key under which the API server shows the pod of a bound token, since Kubernetes 1.20.
+
+Source: apiserver, pkg/authentication/serviceaccount/util.go, PodNameKey.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
