@@ -5,10 +5,8 @@ new one unseen, and there is no known Lease whose resourceVersion could guard ag
 API server is asked instead.
 """
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
-from weakref import WeakValueDictionary
 
 from sharder.controllers.ports import Ports
 from sharder.core.api.ring import ControllerRing
@@ -36,10 +34,9 @@ class UnheldLeases:
         self._clock = ports.clock
         self._confirmed: dict[tuple[RingName, ShardName], float] = {}
         """When the API server was asked last about shards that held no Lease."""
-        self._locks = WeakValueDictionary[tuple[RingName, ShardName], asyncio.Lock]()
 
     async def confirm(self, ring: ControllerRing, shard: ShardName) -> Callable[[], None]:
-        """Confirm that the shard holds no Lease of the ring.
+        """Confirm that the shard holds no Lease of the ring; one call at a time for each shard.
 
         Returns a check that raises `Unavailable` if a write is sent too late for this answer.
 
@@ -47,15 +44,14 @@ class UnheldLeases:
             ShardReturned: the shard holds a Lease.
             ApiError: there was no answer.
         """
-        key = ring.name, shard
-        async with self._locks.setdefault(key, asyncio.Lock()):
-            now = self._clock.monotonic()
-            known = self._confirmed.items()
-            self._confirmed = {k: at for k, at in known if now < at + ASK_SECONDS}
-            if key not in self._confirmed:
-                await self._ask(ring, shard)
-                self._confirmed[key] = now
-            return partial(self._check, shard, self._confirmed[key])
+        key, now = (ring.name, shard), self._clock.monotonic()
+        known = self._confirmed.items()
+        self._confirmed = {k: at for k, at in known if now < at + ASK_SECONDS}
+        asked = self._confirmed.get(key)
+        if asked is None:
+            await self._ask(ring, shard)
+            asked = self._confirmed[key] = now
+        return partial(self._check, shard, asked)
 
     async def _ask(self, ring: ControllerRing, shard: ShardName) -> None:
         # Without resourceVersion, the answer is as new as etcd.

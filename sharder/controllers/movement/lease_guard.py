@@ -103,14 +103,17 @@ class LeaseGuard:
         async with self._locks.setdefault(ref, asyncio.Lock()):
             is_written = ref not in snapshot.members.validity.problems
             held_lease = await self._fresh(ref) if is_written else None
+            if held_lease is None:
+                confirm = await self._unheld.confirm(snapshot.ring, shard)
+            else:
+                confirm = partial(self._check, ref, held_lease)
+        check = partial(self._check_away, snapshot.name, shard, confirm)
         if held_lease is None:
-            confirm = await self._unheld.confirm(snapshot.ring, shard)
-            yield partial(self._check_away, snapshot.name, shard, confirm)
+            yield check
             return
         held_lease.users += 1
         try:
-            check = partial(self._check, ref, held_lease)
-            yield partial(self._check_away, snapshot.name, shard, check)
+            yield check
             held_lease.useful = True
             self._resting.pop(ref, None)
         finally:
