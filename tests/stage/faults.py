@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from random import Random
 from typing import Final
 
 from sharder.core.api.meta import Json
-from sharder.core.names import webhook_configuration
+from sharder.core.names import EVACUATE_ANNOTATION, webhook_configuration
 from tests.history.schedule import BUDGET, GHOST, LONG_NAME, PAUSED, STRATEGY, TWIN, Fault, Kind
 from tests.history.traces import Happening, Span
 from tests.stage.actors import RING, Actor
@@ -55,6 +56,36 @@ class Faults:
             Kind.EDIT_RING: self._edit_ring,
         }
         await act[fault.kind](fault)
+
+    async def fail(self, rng: Random, each_second: float) -> None:
+        """Let single requests fail, lose answers, and compact the storage."""
+        while True:
+            await asyncio.sleep(rng.expovariate(each_second))
+            link = self.actor(rng.choice([*SHARDS, *SHARDERS])).link
+            match rng.choice(["status", "answer", "compact"]):
+                case "status":
+                    link.failing.append(rng.choice([409, 429, 500, 503]))
+                case "answer":
+                    link.lost_answers += 1
+                case _:
+                    self.stage.storage.compact()
+
+    async def evacuate(self, rng: Random, shard: str) -> None:
+        """Let an admin evacuate a shard over and over, sometimes while it sees but a part."""
+        path = f"{LEASES_PATH.format('default')}/{shard}"
+
+        async def describe(evacuates: Json) -> None:
+            annotations: Json = {EVACUATE_ANNOTATION: evacuates}
+            await self.stage.attempt("PATCH", path, {"metadata": {"annotations": annotations}})
+            await asyncio.sleep(rng.uniform(1, 8))
+
+        while True:
+            await describe(None)
+            async with asyncio.TaskGroup() as group:
+                if rng.random() < 0.4:
+                    stall = Fault(at=0.0, kind=Kind.STALL, target=shard, seconds=rng.uniform(1, 6))
+                    group.create_task(self._hold(stall))
+                await describe("true")
 
     async def _end(self, fault: Fault) -> None:
         actor = self.actor(fault.target)
@@ -123,9 +154,11 @@ class Faults:
         link.hold() if is_whole else link.stall_half()
         what = Happening.CUT_OFF if is_whole else Happening.STALLED
         self.stage.history.happened(fault.target, what)
-        await asyncio.sleep(fault.seconds)
-        self.stage.history.happened(fault.target, Happening.CONNECTED)
-        link.heal()
+        try:
+            await asyncio.sleep(fault.seconds)
+        finally:
+            self.stage.history.happened(fault.target, Happening.CONNECTED)
+            link.heal()
 
     async def _outage(self, fault: Fault) -> None:
         outages, begin = self.stage.history.outages, asyncio.get_running_loop().time()

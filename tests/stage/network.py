@@ -49,6 +49,8 @@ class Link:
         """Returns the status with which a request is always answered, 0 if it passes."""
         self.lost_answers = 0
         """How many of the next answers are lost, though the requests had their effect."""
+        self.admission_seconds = 0.0
+        """The longest time that a create waits for other webhooks."""
         self.before = list[Callable[[Call], Awaitable[None]]]()
         """Called in order before the API server handles a request, which they can refuse."""
         self.watchers = dict[Watcher, None]()
@@ -88,9 +90,8 @@ class Link:
         self.stalled.update(w for w in self.watchers if resource in {"", w.resource.resource})
 
     def stall_half(self) -> None:
-        """Hold the messages of every second stream back."""
-        ordered = sorted(self.watchers, key=lambda each: each.number)
-        self.stalled.update(ordered[::2])
+        """Hold the messages of some streams back, such as one of two watches."""
+        self.stalled.update(each for each in self.watchers if self.rng.random() < 0.5)
 
     def heal(self) -> None:
         """Let everything pass again, also what was held back."""
@@ -263,6 +264,8 @@ async def answer_of(server: FullServer, call: Call, link: Link) -> tuple[int, by
         refused = Refused(status, "the play lets this request fail")
         return refused.code, refused.status
     try:
+        if call.method == "POST" and link.admission_seconds:
+            await asyncio.sleep(link.admission_seconds * link.rng.random())
         for hook in list(link.before):
             await hook(call)
         return await server.answer(call)

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -64,6 +64,8 @@ class Setup:
     servers: int
     proxied: bool
     """Whether one shard is a controller that nobody changed, behind a proxy."""
+    admission_seconds: float
+    """The longest time that its creates wait for other webhooks."""
     skews: Mapping[str, int]
     """By how many seconds the clock of each process is off."""
 
@@ -83,6 +85,7 @@ class Setup:
             servers=rng.choice([1, 1, 2]),
             skews={name: rng.choice(SKEWS) for name in (*SHARDS, *SHARDERS)},
             proxied=rng.random() < 0.3,
+            admission_seconds=rng.choice([0.0, 3.0]),
         )
 
 
@@ -140,7 +143,7 @@ class _Play:
         began = loop.time()
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(self._keep_running()), group.create_task(self._collect())]
-            users = [group.create_task(self._users()), group.create_task(self._fail())]
+            users = [group.create_task(each) for each in self._disturbances()]
             async with asyncio.TaskGroup() as faults:
                 for fault in self.planned:
                     await asyncio.sleep(max(0.0, began + fault.at - loop.time()))
@@ -154,6 +157,13 @@ class _Play:
             for task in beside:
                 task.cancel()
             return stage.history.trace()
+
+    def _disturbances(self) -> Iterator[Coroutine[Any, Any, None]]:
+        yield self._users()
+        if self.setup.errors:
+            yield self.faults.fail(self.rng, self.setup.errors)
+        if self.setup.proxied:
+            yield self.faults.evacuate(self.rng, SHARDS[1])
 
     def _spec(self) -> Json:
         children: Json = [{"group": "", "resource": "configmaps"}]
@@ -236,23 +246,10 @@ class _Play:
             actor = self.stage.protocol_shard(name)
         elif self.setup.proxied and name == SHARDS[1]:
             actor = self.stage.proxied_shard(name)
+            actor.link.admission_seconds = self.setup.admission_seconds
         else:
             actor = self.stage.shard(name)
         actor.clock.skew = timedelta(seconds=self.setup.skews[name])
-
-    async def _fail(self) -> None:
-        """Let single requests fail, lose answers, and compact the storage."""
-        while self.setup.errors:
-            await asyncio.sleep(self.rng.expovariate(self.setup.errors))
-            name = self.rng.choice([*SHARDS, *SHARDERS])
-            link = self.faults.actor(name).link
-            match self.rng.choice(["status", "answer", "compact"]):
-                case "status":
-                    link.failing.append(self.rng.choice([409, 429, 500, 503]))
-                case "answer":
-                    link.lost_answers += 1
-                case _:
-                    self.stage.storage.compact()
 
     async def _collect(self) -> None:
         """Delete children whose parent is gone, as the garbage collector does."""

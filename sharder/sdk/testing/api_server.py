@@ -40,7 +40,6 @@ class ApiServer:
         self._served: dict[tuple[str, str, str], Resource] = {}
         for resource in resources:
             self.serve(resource)
-        self._opened = 0
         self.watchers: dict[GroupResource, list[Watcher]] = {}
         """The open watches."""
         storage.observers.append(self.deliver)
@@ -129,8 +128,7 @@ class ApiServer:
         self._authorize(call, place, verb="watch")
         resource, selection = served.id, Selection(call, place, served)
         since = int(call.query.get("resourceVersion") or 0)
-        self._opened += 1
-        watcher = Watcher(resource, selection, self._opened)
+        watcher = Watcher(resource, selection)
         if since == 0:
             for ref, stored in sorted(self.shown(resource).items()):
                 if selection.has(ref, stored):

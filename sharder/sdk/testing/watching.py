@@ -106,10 +106,8 @@ class Selection:
 class Watcher:
     """One open watch: the server puts lines in, and the client takes them out."""
 
-    def __init__(self, resource: GroupResource, selection: Selection, number: int = 0) -> None:
+    def __init__(self, resource: GroupResource, selection: Selection) -> None:
         self.resource = resource
-        self.number = number
-        """Its place in the order in which the watches were opened."""
         self.selection = selection
         self.revision = 0
         """The revision that the watch has reached."""
