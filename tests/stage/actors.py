@@ -1,12 +1,14 @@
 """The cast: processes that run the product's own code on the stage."""
 
 import asyncio
+import base64
 import random
 from collections.abc import Coroutine
 from contextvars import Context, copy_context
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from prometheus_client import CollectorRegistry
 from typing_extensions import override
 
@@ -202,6 +204,7 @@ class ReplicaActor(Actor):
         replies = set[asyncio.Task[None]]()
 
         def settle(answer: Answer) -> None:
+            self._judge_review(body, answer.body)
             if not answered.done():
                 answered.set_result(answer.body)
 
@@ -218,6 +221,16 @@ class ReplicaActor(Actor):
 
         self.stage.loop.call_later(self.link.takes(), work, context=self.context)
         return await answered
+
+    def _judge_review(self, body: bytes, answer: bytes) -> None:
+        """Note a new object that is given to a name which two shards hold, as is known here."""
+        snapshot = self.replica.cache.snapshot(RING)
+        if snapshot is None or b'"CREATE"' not in body or b'"websites"' not in body:
+            return
+        patch = base64.b64decode(msgspec.json.decode(answer)["response"].get("patch", ""))
+        for name in snapshot.members.validity.duplicate_names:
+            if f'"{name}"'.encode() in patch:
+                self.process.errors.append(f"{name}, which two hold, got an object")
 
     def _judge(self, call: Call) -> None:
         """Note a write to objects or Leases without a guard, or of what only the leader writes."""

@@ -174,7 +174,7 @@ class _Play:
         }
         return {
             "resources": [main],
-            "shardNamespaces": ["default"],
+            "shardNamespaces": ["default"] if self.setup.fence else [],
             "placement": {"strategy": self.setup.strategy},
         }
 
