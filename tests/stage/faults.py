@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from itertools import cycle
 from random import Random
 from typing import Final
 
@@ -25,8 +26,9 @@ ELECTED: Final = 9.0
 class Faults:
     """Does to processes, connections, API servers and objects what a schedule says."""
 
-    def __init__(self, stage: Stage, strategy: str) -> None:
+    def __init__(self, stage: Stage, strategy: str, rng: Random) -> None:
         self.stage = stage
+        self.rng = rng
         self.held_down = set[str]()
         """Processes that are not started again yet."""
         self._strategy = strategy
@@ -43,7 +45,7 @@ class Faults:
             Kind.TERMINATE: self._end,
             Kind.PAUSE: self._pause,
             Kind.CUT: self._cut,
-            Kind.DISCONNECT: self._disconnect,
+            Kind.DISCONNECT: self._hold,
             Kind.HOLD: self._hold,
             Kind.STALL: self._hold,
             Kind.NO_WEBHOOK: self._no_webhook,
@@ -57,35 +59,36 @@ class Faults:
         }
         await act[fault.kind](fault)
 
-    async def fail(self, rng: Random, each_second: float) -> None:
+    async def fail(self, each_second: float) -> None:
         """Let single requests fail, lose answers, and compact the storage."""
-        while True:
-            await asyncio.sleep(rng.expovariate(each_second))
-            link = self.actor(rng.choice([*SHARDS, *SHARDERS])).link
-            match rng.choice(["status", "answer", "compact"]):
+        while each_second:
+            await asyncio.sleep(self.rng.expovariate(each_second))
+            link = self.actor(self.rng.choice([*SHARDS, *SHARDERS])).link
+            match self.rng.choice(["status", "answer", "compact"]):
                 case "status":
-                    link.failing.append(rng.choice([409, 429, 500, 503]))
+                    link.failing.append(self.rng.choice([409, 429, 500, 503]))
                 case "answer":
                     link.lost_answers += 1
                 case _:
                     self.stage.storage.compact()
 
-    async def evacuate(self, rng: Random, shard: str) -> None:
-        """Let an admin evacuate a shard over and over, sometimes while it sees but a part."""
-        path = f"{LEASES_PATH.format('default')}/{shard}"
+    async def evacuate(self) -> None:
+        """Let an admin evacuate what is behind a proxy again and again, also while it is blind."""
 
-        async def describe(evacuates: Json) -> None:
+        async def describe(shard: str, evacuates: Json) -> None:
             annotations: Json = {EVACUATE_ANNOTATION: evacuates}
+            path = f"{LEASES_PATH.format('default')}/{shard}"
             await self.stage.attempt("PATCH", path, {"metadata": {"annotations": annotations}})
-            await asyncio.sleep(rng.uniform(1, 8))
+            await asyncio.sleep(self.rng.uniform(1, 8))
 
-        while True:
-            await describe(None)
+        for shard in cycle(self.stage.proxies):
+            await describe(shard, None)
             async with asyncio.TaskGroup() as group:
-                if rng.random() < 0.4:
-                    stall = Fault(at=0.0, kind=Kind.STALL, target=shard, seconds=rng.uniform(1, 6))
+                if self.rng.random() < 0.4:
+                    lasts = self.rng.uniform(1, 6)
+                    stall = Fault(at=0.0, kind=Kind.STALL, target=shard, seconds=lasts)
                     group.create_task(self._hold(stall))
-                await describe("true")
+                await describe(shard, "true")
 
     async def _end(self, fault: Fault) -> None:
         actor = self.actor(fault.target)
@@ -141,19 +144,12 @@ class Faults:
     async def _cut(self, fault: Fault) -> None:
         self.actor(fault.target).link.break_streams()
 
-    async def _disconnect(self, fault: Fault) -> None:
-        link = self.actor(fault.target).link
-        self.stage.history.happened(fault.target, Happening.CUT_OFF)
-        link.cut()
-        await asyncio.sleep(fault.seconds)
-        self.stage.history.happened(fault.target, Happening.CONNECTED)
-        link.heal()
-
     async def _hold(self, fault: Fault) -> None:
-        link, is_whole = self.actor(fault.target).link, fault.kind is Kind.HOLD
-        link.hold() if is_whole else link.stall_half()
-        what = Happening.CUT_OFF if is_whole else Happening.STALLED
+        link, is_part = self.actor(fault.target).link, fault.kind is Kind.STALL
+        what = Happening.STALLED if is_part else Happening.CUT_OFF
         self.stage.history.happened(fault.target, what)
+        begin = {Kind.DISCONNECT: link.cut, Kind.HOLD: link.hold, Kind.STALL: link.stall_half}
+        begin[fault.kind]()
         try:
             await asyncio.sleep(fault.seconds)
         finally:

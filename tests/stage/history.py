@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from math import inf
+from typing import Any
 
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.names import GroupResource, ObjectRef, RingName, drain_label, owner_label
@@ -48,19 +49,20 @@ class History:
     outages: list[Span] = field(default_factory=list)
     leading: list[float] = field(default_factory=list)
     refused: list[Request] = field(default_factory=list)
-    _ended: list[Work] = field(default_factory=list)
-    _running: list[Work] = field(default_factory=list)
+    works: list[Work] = field(default_factory=list)
 
     def observe(self, change: Change) -> None:
         """Record a change of the storage."""
         stored = change.after or (change.before and change.before.at(change.revision))
         assert stored is not None
         if change.resource == self.main:
-            self.writes.append(self._write(change, stored))
+            meta, seen = stored.meta, self._seen(change, stored)
+            draining, stamp = meta.has_label(drain_label(self.ring)), meta.annotation(STAMP)
+            self.writes.append(Write(**seen, draining=draining, stamp=stamp))
             self._note_sender(change, stored, parent="")
         elif change.resource == self.controlled and stored.meta.controller is not None:
             parent = stored.meta.controller.uid
-            self.children.append(self._child(change, stored, parent))
+            self.children.append(Child(**self._seen(change, stored), parent=parent))
             self._note_sender(change, stored, parent=parent)
         elif change.resource == LEASES.id and change.ref == self.leader:
             if stored.meta.resource_version and _holder(stored):
@@ -81,61 +83,39 @@ class History:
     @contextmanager
     def working(self, shard: str, ref: ObjectRef) -> Iterator[None]:
         """Note that a shard works on an object while the block lasts."""
-        work = Work(object=str(ref), shard=shard, began=self.now(), ended=inf)
-        self._running.append(work)
+        number = len(self.works)
+        self.works.append(Work(object=str(ref), shard=shard, began=self.now(), ended=inf))
         try:
             yield
         finally:
-            if any(each is work for each in self._running):
-                self._end(work)
+            self._end(number)
 
     def killed(self, shard: str) -> None:
         """Note that a shard's process is gone: its work has ended too."""
-        for work in [each for each in self._running if each.shard == shard]:
-            self._end(work)
+        for number, work in enumerate(self.works):
+            if work.shard == shard:
+                self._end(number)
 
-    def _end(self, work: Work) -> None:
-        self._running = [each for each in self._running if each is not work]
-        self._ended.append(replace(work, ended=self.now()))
+    def _end(self, number: int) -> None:
+        if self.works[number].ended == inf:
+            self.works[number] = replace(self.works[number], ended=self.now())
 
     def trace(self) -> Trace:
         """Return all that has happened."""
-        return Trace(
-            writes=list(self.writes),
-            children=list(self.children),
-            leases=list(self.leases),
-            events=list(self.events),
-            outages=list(self.outages),
-            leading=list(self.leading),
-            refused=list(self.refused),
-            works=sorted([*self._ended, *self._running], key=lambda work: work.began),
-            sent=list(self.sent),
-        )
+        lists = [each.name for each in fields(Trace) if hasattr(self, each.name)]
+        return Trace(**{name: list(getattr(self, name)) for name in lists})
 
-    def _write(self, change: Change, stored: Stored) -> Write:
+    def _seen(self, change: Change, stored: Stored) -> dict[str, Any]:
+        """Return what is noted of every object."""
         meta = stored.meta
-        return Write(
-            revision=change.revision,
-            at=self.now(),
-            uid=meta.uid,
-            name=meta.name,
-            owner=meta.label(owner_label(self.ring)),
-            draining=meta.has_label(drain_label(self.ring)),
-            stamp=meta.annotation(STAMP),
-            deleted=change.after is None,
-        )
-
-    def _child(self, change: Change, stored: Stored, parent: str) -> Child:
-        meta = stored.meta
-        return Child(
-            revision=change.revision,
-            at=self.now(),
-            uid=meta.uid,
-            name=meta.name,
-            parent=parent,
-            owner=meta.label(owner_label(self.ring)),
-            deleted=change.after is None,
-        )
+        return {
+            "revision": change.revision,
+            "at": self.now(),
+            "uid": meta.uid,
+            "name": meta.name,
+            "owner": meta.label(owner_label(self.ring)),
+            "deleted": change.after is None,
+        }
 
     def _note_sender(self, change: Change, stored: Stored, *, parent: str) -> None:
         meta = stored.meta
@@ -163,14 +143,10 @@ class History:
 
 
 def _holder(stored: Stored) -> str:
-    return _lease(stored).spec.holder_identity or ""
+    return stored.as_(Lease).spec.holder_identity or ""
 
 
 def _times(stored: Stored) -> tuple[object, float]:
-    spec = _lease(stored).spec
+    spec = stored.as_(Lease).spec
     written = parse_time(spec.renew_time) if spec.renew_time else None
     return written, float(spec.lease_duration_seconds or 0)
-
-
-def _lease(stored: Stored) -> Lease:
-    return stored.as_(Lease)

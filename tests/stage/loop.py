@@ -39,6 +39,8 @@ class Process:
 
 PROCESS: Final = ContextVar[Process | None]("PROCESS", default=None)
 """The process that runs at present; None: the world outside of all processes."""
+WORLD: Final = Context()
+"""The context of that world."""
 
 
 class Deadlock(AssertionError):
@@ -55,7 +57,7 @@ class Callback:
     ) -> None:
         self.call = call
         self.args = args
-        self.context = context or copy_context()
+        self.context = copy_context() if context is None else context
         self.is_cancelled = False
 
     def cancel(self) -> None:
@@ -148,16 +150,8 @@ class VirtualLoop(AbstractEventLoop):
         return False
 
     @override
-    def is_running(self) -> bool:
-        return True
-
-    @override
     def is_closed(self) -> bool:
         return False
-
-    @override
-    async def shutdown_asyncgens(self) -> None:
-        """Nothing is kept of them."""
 
     def play(self, main: Coroutine[Any, Any, T], processes: Iterable[Process]) -> T:
         """Run the main coroutine to its end, then end everything else.

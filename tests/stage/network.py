@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
@@ -19,7 +18,7 @@ from sharder.sdk.testing.memory_client import call_of
 from sharder.sdk.testing.requests import Call, Refused
 from sharder.sdk.testing.requests import Client as User
 from sharder.sdk.testing.watching import Watcher
-from tests.stage.loop import PROCESS
+from tests.stage.loop import WORLD
 from tests.support.full_server import FullServer, bookmark
 
 START: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -164,15 +163,14 @@ class NetworkClient(kube.Client):
         """Send a request and wait for its answer; the server works even if we are stopped."""
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[tuple[int, bytes]] = loop.create_future()
-        link, world = self.link, copy_context()
-        world.run(PROCESS.set, None)
+        link = self.link
 
         async def serve() -> None:
             result = await answer_of(self.server, call, link)
             if link.lost_answers:
                 link.lost_answers -= 1
                 return
-            loop.call_later(link.takes(), link.passes, partial(deliver, result), context=world)
+            loop.call_later(link.takes(), link.passes, partial(deliver, result), context=WORLD)
 
         def deliver(result: tuple[int, bytes]) -> None:
             if not answered.done():
@@ -181,18 +179,18 @@ class NetworkClient(kube.Client):
         def arrive() -> None:
             if loop.time() > sent + link.unacknowledged_seconds:
                 return  # the kernel has given it up
-            task = loop.create_task(serve(), context=world)
+            task = loop.create_task(serve(), context=WORLD)
             link.served[task] = None
             mine.append(task)
             task.add_done_callback(link.served.pop)
 
         mine: list[asyncio.Task[None]] = []
         sent = loop.time()
-        loop.call_later(link.takes(), link.passes, arrive, context=world)
+        loop.call_later(link.takes(), link.passes, arrive, context=WORLD)
         try:
             return await answered
         except asyncio.CancelledError:
-            loop.call_later(link.delay, link.abandon, mine, context=world)
+            loop.call_later(link.delay, link.abandon, mine, context=WORLD)
             raise
 
     @override
@@ -204,11 +202,9 @@ class NetworkClient(kube.Client):
         watcher = await self._open(asked, what)
         loop = asyncio.get_running_loop()
         ends = self.link.rng.uniform(*self.link.stream_seconds)
-        world = copy_context()
-        world.run(PROCESS.set, None)
         timers = [
-            loop.call_later(ends - 2, bookmark, watcher, context=world),
-            loop.call_later(ends, watcher.end, context=world),
+            loop.call_later(ends - 2, bookmark, watcher, context=WORLD),
+            loop.call_later(ends, watcher.end, context=WORLD),
         ]
         self.link.watchers[watcher] = None
         self.watching(asked, True)

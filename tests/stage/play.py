@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -120,7 +120,7 @@ class _Play:
         self.setup = setup
         self.rng = Random(f"play {setup.seed}")
         self.names = dict[str, float]()
-        self.faults = Faults(stage, setup.strategy)
+        self.faults = Faults(stage, setup.strategy, self.rng)
         self.planned = list[Fault]()
         self.odd = list[str]()
         self._numbers = 0
@@ -143,7 +143,8 @@ class _Play:
         began = loop.time()
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(self._keep_running()), group.create_task(self._collect())]
-            users = [group.create_task(each) for each in self._disturbances()]
+            failing, evacuating = self.faults.fail(self.setup.errors), self.faults.evacuate()
+            users = [group.create_task(each) for each in (self._users(), failing, evacuating)]
             async with asyncio.TaskGroup() as faults:
                 for fault in self.planned:
                     await asyncio.sleep(max(0.0, began + fault.at - loop.time()))
@@ -157,13 +158,6 @@ class _Play:
             for task in beside:
                 task.cancel()
             return stage.history.trace()
-
-    def _disturbances(self) -> Iterator[Coroutine[Any, Any, None]]:
-        yield self._users()
-        if self.setup.errors:
-            yield self.faults.fail(self.rng, self.setup.errors)
-        if self.setup.proxied:
-            yield self.faults.evacuate(self.rng, SHARDS[1])
 
     def _spec(self) -> Json:
         children: Json = [{"group": "", "resource": "configmaps"}]

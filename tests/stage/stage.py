@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Mapping
-from contextvars import copy_context
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -34,7 +33,7 @@ from tests.stage.actors import (
 from tests.stage.admission import BINDINGS, POLICIES, StageAdmission
 from tests.stage.foreign_controller import ForeignController
 from tests.stage.history import History
-from tests.stage.loop import PROCESS, VirtualLoop
+from tests.stage.loop import WORLD, VirtualLoop
 from tests.stage.network import wall_time
 from tests.stage.protocol_shard import ProtocolShard
 from tests.stage.proxied import ProxiedShard
@@ -245,9 +244,7 @@ class Lagging:
             self._server.deliver(change)
             return
         self._last = due
-        world = copy_context()
-        world.run(PROCESS.set, None)
-        loop.call_at(due, self._deliver, change, self._server.starts, context=world)
+        loop.call_at(due, self._deliver, change, self._server.starts, context=WORLD)
 
     def _deliver(self, change: Change, starts: int) -> None:
         if starts == self._server.starts:
