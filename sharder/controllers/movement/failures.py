@@ -29,7 +29,7 @@ PROBE_SECONDS: Final = 8.0
 """Longest time between two writes to such a part."""
 
 MAX_TIMES: Final = 3
-"""Failures in a row after which an owner no longer waits for a dependent: about 10 s."""
+"""Failures in a row after which a parent no longer waits for a child: about 10 s."""
 
 REPEAT_SECONDS: Final = 60.0
 """Seconds between two log lines about objects of one resource that fail in the same way."""
@@ -92,7 +92,7 @@ class Failures:
     def is_stubborn(self, key: ObjectKey) -> bool:
         """Return whether so many writes in a row failed that the next one will probably fail.
 
-        A child that cannot be written must not leave its owner unassigned for ever.
+        A child that cannot be written must not leave its parent unassigned for ever.
         """
         return self._table.get(key).failures >= MAX_TIMES
 

@@ -9,10 +9,10 @@ from collections.abc import Collection
 from typing import Final
 
 from sharder.controllers.counting.unread_parts import BACKOFF as READ_BACKOFF
-from sharder.controllers.movement.dependents import DependentsFollower
+from sharder.controllers.movement.children import ChildrenFollower
 from sharder.controllers.movement.handover_queue import ACKNOWLEDGED_SECONDS, HandoverQueue
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
-from sharder.controllers.movement.owner_transfer import OwnerTransfer
+from sharder.controllers.movement.parent_transfer import ParentTransfer
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey, read
 from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
@@ -69,7 +69,7 @@ class Handover:
     async def rescue(
         self, snapshot: RingSnapshot, resource: Resource, found: Collection[PartialObject]
     ) -> None:
-        """Move main objects that no shard works on, after their dependents.
+        """Move main objects that no shard works on, after their children.
 
         Those that the queue has in work are left to it, and it retries those that are left.
 
@@ -103,8 +103,8 @@ class Handover:
             found = [obj for obj in unassigned if directed_of(snapshot, obj)]
         if snapshot.roles[resource.id] is not Role.CONTROLLED:
             return left | await self._transfer(snapshot, resource, found)
-        dependents = [(resource, obj) for obj in found]
-        return left | await DependentsFollower(snapshot, mover).run(dependents)
+        children = [(resource, obj) for obj in found]
+        return left | await ChildrenFollower(snapshot, mover).run(children)
 
     async def _transfer(
         self, snapshot: RingSnapshot, resource: Resource, found: Collection[PartialObject]
@@ -119,7 +119,7 @@ class Handover:
             for obj in found
         }
         left = {ref: seconds for ref, seconds in waits.items() if seconds > 0}
-        transfer = OwnerTransfer(snapshot, resource, self._mover)
+        transfer = ParentTransfer(snapshot, resource, self._mover)
         return left | await transfer.run([o for o in found if o.metadata.ref not in left])
 
 

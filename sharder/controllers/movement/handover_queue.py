@@ -1,6 +1,6 @@
 """Which objects of the table are handed over next.
 
-The objects of one part of a ring are handled together, so that their dependents are listed once
+The objects of one part of a ring are handled together, so that their children are listed once
 for many; each object has its own due time (docs/protocol.md, "Moving objects").
 """
 
@@ -16,12 +16,12 @@ from sharder.core.names import ObjectRef, RingName
 from sharder.runtime.workqueue import Worker, WorkQueue
 
 ACKNOWLEDGED_SECONDS = 0.05
-"""Delay of a released object: acknowledgements are collected meanwhile, so that dependents are
+"""Delay of a released object: acknowledgements are collected meanwhile, so that children are
 listed once for many."""
 
 UNASSIGNED_SECONDS = 0.2
 """Delay of an unassigned object: the watch of drains soon shows which shard released it, and then
-fewer dependents have to be listed."""
+fewer children have to be listed."""
 
 AT_ONCE = 2000
 """Objects of a part that are handed over together: up to 3 MB are read for them."""

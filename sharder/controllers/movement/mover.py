@@ -236,7 +236,7 @@ class Mover:
     def wait(self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject) -> float:
         """Return for how many seconds a main object without owner must not be assigned yet.
 
-        0 for an object with an owner.  This is checked before the dependents move.
+        0 for an object with an owner.  This is checked before the children move.
         """
         if snapshot.owner_of(obj) is not None:
             return 0.0

@@ -10,7 +10,7 @@ import logging
 
 from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
-from sharder.controllers.movement.dependents import controlled_by
+from sharder.controllers.movement.children import controlled_by
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.movement.ring_pass import RingPass
@@ -58,7 +58,7 @@ class Resync:
         Args:
             ports: Everything outside of movement.
             mover: Writes the steps.
-            handover: Moves objects after their dependents.
+            handover: Moves objects after their children.
             unread: Gets the parts that could not be read.
             count: Counts a ring again after a pass, and when its objects can be read again.
         """

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
-from sharder.controllers.movement.dependents import Gathering, controlled_by
+from sharder.controllers.movement.children import Gathering, controlled_by
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.handover_queue import AT_ONCE
 from sharder.controllers.movement.mover import Decide, Deferred, Mover
@@ -30,7 +30,7 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, NotFound
 from sharder.core.movement.desired import excess_of
 from sharder.core.movement.planner import (
-    Owners,
+    Parents,
     following_labels,
     is_free,
     keep_priority_of,
@@ -67,7 +67,7 @@ class ListedPart:
     part: Part
     resource: Resource
     """The resource, as it is served."""
-    owners: Owners = field(default_factory=Owners)
+    parents: Parents = field(default_factory=Parents)
     uncontrolled: int = 0
     """The listed objects of controlled resources that have no controller."""
 
@@ -174,7 +174,7 @@ class RingPass:
                 await writes.add(self._move(resource, obj, partial(plan_displaced, shard=shard)))
 
     async def _follow(self, part: ListedPart) -> None:
-        """Drain objects that belong elsewhere, withdraw outdated drains, and gather dependents."""
+        """Drain objects that belong elsewhere, withdraw outdated drains, and gather children."""
         for labels in following_labels(self._snapshot):
             async with batch(self._mover.limit) as writes:
                 async for obj in self._main_objects(part, labels):
@@ -196,7 +196,7 @@ class RingPass:
             async for obj in found:
                 is_selected = self._snapshot.selects(obj)
                 if leads and not (is_selected and is_free(self._snapshot, obj)):
-                    part.owners.note(self._snapshot, obj)
+                    part.parents.note(self._snapshot, obj)
                 if is_selected:
                     self._ports.annotation_warnings.check(self._snapshot, obj)
                     yield obj
@@ -227,10 +227,10 @@ class RingPass:
         return True
 
     async def _gather(self, part: ListedPart, controlled: GroupResource) -> None:
-        """Move objects that are not with their owners; none if their resource is not served."""
+        """Move objects that are not with their parents; none if their resource is not served."""
         try:
             resource = await self._find(controlled)
-            gathering = Gathering(self._snapshot, self._mover, part.resource.id, part.owners)
+            gathering = Gathering(self._snapshot, self._mover, part.resource.id, part.parents)
             async with aclosing(self._stream(part, resource)) as found:
                 with self._reading(part.resource.id):
                     part.uncontrolled += await gathering.run(resource, found)

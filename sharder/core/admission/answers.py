@@ -76,7 +76,7 @@ def restore(
 ) -> Decision:
     """Restore the owner and drain labels, because only the sharder can change them (b, c).
 
-    The same applies to the `next` annotation of a draining object: its dependents might already
+    The same applies to the `next` annotation of a draining object: its children might already
     have moved to that shard.
     """
     drain = old.label(snapshot.drain_label) if old.has_label(snapshot.drain_label) else None

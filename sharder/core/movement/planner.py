@@ -42,7 +42,7 @@ AWAITED: Final = Keep(
 )
 
 
-class Owners:
+class Parents:
     """The main objects of one ring whose shard is not the one that their key or count implies.
 
     They are recorded while leading resources are planned, and used for controlled resources.  They
@@ -57,7 +57,7 @@ class Owners:
 
         One without a working shard is between two shards: its controlled objects move with it.
         One that is out of scope keeps its label, so its shard might work on it.  If it has none,
-        it is not counted, so its dependents go to the shard with the highest score for its key.
+        it is not counted, so its children go to the shard with the highest score for its key.
         """
         key, shard = main_key(obj), snapshot.owner_of(obj)
         expected = _expected(snapshot, obj)
@@ -100,7 +100,7 @@ def plan_main(snapshot: RingSnapshot, obj: PartialObject) -> Step:
 
 
 def plan_handover(snapshot: RingSnapshot, obj: PartialObject) -> Step:
-    """Return the step for an object of a leading resource whose dependents have to move first.
+    """Return the step for an object of a leading resource whose children have to move first.
 
     It is sent first, unless it is on its way already: without owner, to the shard in its `next`,
     or without `next` to the one that a strategy without counts always chooses.
@@ -191,7 +191,7 @@ def plan_owned(snapshot: RingSnapshot, obj: PartialObject) -> Step:
     return plan_main(snapshot, obj)
 
 
-def plan_controlled(snapshot: RingSnapshot, obj: PartialObject, owners: Owners) -> Step:
+def plan_controlled(snapshot: RingSnapshot, obj: PartialObject, parents: Parents) -> Step:
     """Return the step for an object of a controlled resource, after the step of its controller.
 
     If the shard of its controller gets no new objects, it waits, because both will move together.
@@ -199,7 +199,7 @@ def plan_controlled(snapshot: RingSnapshot, obj: PartialObject, owners: Owners) 
     if snapshot.controller_key(obj) is None:
         # The owner label was forged, or was set before the object lost its controller.
         return Keep("it has no controller") if snapshot.owner_of(obj) is None else Release()
-    desired = owners.shard_for(snapshot, obj)
+    desired = parents.shard_for(snapshot, obj)
     step = next_step(position_of(snapshot, obj, desired), snapshot.members, Role.CONTROLLED)
     if not isinstance(step, Assign):
         return step

@@ -51,7 +51,7 @@ class Release(NamedTuple):
     proof: int = 0
     """The fingerprint that the object has if the write changed nothing else."""
     is_sent: bool = False
-    """Whether we have sent the object: an earlier attempt can have left dependents anywhere."""
+    """Whether we have sent the object: an earlier attempt can have left children anywhere."""
 
     def is_last(self, obj: PartialObject) -> bool:
         """Return whether the object was not written since, as far as we know."""
@@ -79,7 +79,7 @@ def is_surely_free(
     """Return whether an unassigned main object can be assigned at once.
 
     A leading object also waits if it cannot go to the shard in its `next`: another replica, which
-    does not know this yet, might be moving its dependents there.
+    does not know this yet, might be moving its children there.
 
     Args:
         snapshot: The ring.

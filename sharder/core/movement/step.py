@@ -56,10 +56,10 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Take the object from a shard that is gone, and direct it to `shard` with its dependents.
+    """Take the object from a shard that is gone, and direct it to `shard` with its children.
 
     From then on it has no owner and its `next` says where it goes: a shard that returns does not
-    own it, and every replica moves its dependents to the same shard before it is assigned.
+    own it, and every replica moves its children to the same shard before it is assigned.
     """
 
     shard: ShardName

@@ -14,7 +14,7 @@ import msgspec
 from sharder.core.api.meta import PartialObject
 from sharder.core.keys import main_key
 from sharder.core.leases.shard import OBJECTS
-from sharder.core.movement.planner import Owners, plan_controlled
+from sharder.core.movement.planner import Parents, plan_controlled
 from sharder.core.movement.step import Action, Assign, Drain, Keep, Release, Withdraw
 from sharder.core.names import RingName, ShardName
 from sharder.core.preview.observe import Number, is_unowned, not_ready
@@ -115,18 +115,18 @@ def plan_ring(snapshot: RingSnapshot, objects: Iterable[tuple[Role, PartialObjec
         fill(snapshot.tally, snapshot, (obj for _, obj in main))
     ring = State(snapshot, main)
     ring.settle()
-    owners, found = Owners(), list[Planned]()
+    parents, found = Parents(), list[Planned]()
     for role, obj in given:
         if role is Role.CONTROLLED and snapshot.selects(obj, role):
-            found.append(_child(ring, obj, owners))
+            found.append(_child(ring, obj, parents))
         elif (each := ring.objects.get(main_key(obj))) is not None:
-            owners.note(ring.at, each.now)
+            parents.note(ring.at, each.now)
             each.reason = each.last.why if isinstance(each.last, Keep) else ""
             each.why = each.why or _why(each)
             found.append(each)
         else:
             if role is not Role.CONTROLLED:
-                owners.note(ring.at, obj)
+                parents.note(ring.at, obj)
             found.append(_outside(snapshot, obj, role))
     return Plan(objects=found, then=ring.at)
 
@@ -209,10 +209,10 @@ def _imbalance(sizes: list[int]) -> float | None:
     return max(sizes) * len(sizes) / total if total else None
 
 
-def _child(ring: State, child: PartialObject, owners: Owners) -> Planned:
+def _child(ring: State, child: PartialObject, parents: Parents) -> Planned:
     """Return a controlled object after the step that follows its controller."""
     then, each = ring.at, planned(ring.at, child, Role.CONTROLLED)
-    each.step = plan_controlled(then, child, owners)
+    each.step = plan_controlled(then, child, parents)
     if isinstance(each.step, Assign):
         each.to = each.step.shard
     elif isinstance(each.step, Release):
@@ -222,7 +222,7 @@ def _child(ring: State, child: PartialObject, owners: Owners) -> Planned:
     is_joined = each.to is not None and parent is not None and parent.current != each.to
     if is_joined and each.step == Keep("in place"):
         each.why = f"its controller goes to {each.to} too"
-    no_owner = is_unowned(then, owners.shard_for(then, child))
+    no_owner = is_unowned(then, parents.shard_for(then, child))
     each.reason = "no shard works on its controller" if no_owner else each.why
     return each
 

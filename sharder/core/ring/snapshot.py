@@ -32,7 +32,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MainKind:
-    """The kind of a main resource, which says how its objects and their dependents are hashed."""
+    """The kind of a main resource, which says how its objects and their children are hashed."""
 
     resource: GroupResource
     hash_key: HashKey
@@ -188,7 +188,7 @@ class RingSnapshot:
         return obj.metadata.has_label(self.drain_label)
 
     def is_recalled(self, obj: PartialObject) -> bool:
-        """Return whether the object is recalled: its dependents move, or have moved, elsewhere.
+        """Return whether the object is recalled: its children move, or have moved, elsewhere.
 
         Its shard was gone at that time.  If the shard returns, it releases the object like any
         other draining object.

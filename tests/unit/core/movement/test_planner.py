@@ -1,4 +1,4 @@
-"""Facts about `core.movement.planner`: whole rings, and children that follow their owners."""
+"""Facts about `core.movement.planner`: whole rings, and children that follow their parents."""
 
 from functools import partial
 
@@ -7,7 +7,7 @@ import pytest
 from sharder.core.api.meta import PartialObject
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.planner import (
-    Owners,
+    Parents,
     plan_controlled,
     plan_handover,
     plan_main,
@@ -39,13 +39,13 @@ def belonging_to(shard: ShardName, by: RingSnapshot) -> str:
 
 
 def plan_pair(
-    snapshot: RingSnapshot, owner: PartialObject, follower: PartialObject
+    snapshot: RingSnapshot, parent: PartialObject, follower: PartialObject
 ) -> tuple[Step, Step]:
-    """The steps of an owner and of an object that it controls, as a resync finds them."""
-    owners = Owners()
-    step = plan_main(snapshot, owner)
-    owners.note(snapshot, owner)
-    return step, plan_controlled(snapshot, follower, owners)
+    """The steps of a parent and of its child, as a resync finds them."""
+    parents = Parents()
+    step = plan_main(snapshot, parent)
+    parents.note(snapshot, parent)
+    return step, plan_controlled(snapshot, follower, parents)
 
 
 @pytest.mark.parametrize(
@@ -124,15 +124,15 @@ def test_a_child_waits_while_the_shard_of_its_parent_is_leaving() -> None:
     assert step == CLOSED
 
 
-def test_children_of_an_owner_that_is_not_there_go_where_its_key_hashes() -> None:
-    step = plan_controlled(BOTH, child(belonging_to(A, BOTH), None), Owners())
+def test_children_of_a_parent_that_is_not_there_go_where_its_key_hashes() -> None:
+    step = plan_controlled(BOTH, child(belonging_to(A, BOTH), None), Parents())
 
     assert step == Assign(A)
 
 
 def test_an_object_that_nothing_controls_loses_its_owner_and_gets_none() -> None:
-    assert plan_controlled(BOTH, child(None, A), Owners()) == Release()
-    assert plan_controlled(BOTH, child(None, None), Owners()) == Keep("it has no controller")
+    assert plan_controlled(BOTH, child(None, A), Parents()) == Release()
+    assert plan_controlled(BOTH, child(None, None), Parents()) == Keep("it has no controller")
 
 
 def test_nothing_moves_while_no_shard_is_available() -> None:
@@ -141,16 +141,16 @@ def test_nothing_moves_while_no_shard_is_available() -> None:
     assert steps == (NOWHERE, NOWHERE)
 
 
-def test_owners_in_place_are_not_remembered() -> None:
-    name, owners = belonging_to(B, BOTH), Owners()
+def test_parents_in_place_are_not_remembered() -> None:
+    name, parents = belonging_to(B, BOTH), Parents()
 
-    owners.note(ring(a=Standing.AVAILABLE), secret(name, owner=A))
+    parents.note(ring(a=Standing.AVAILABLE), secret(name, owner=A))
 
-    assert owners.shard_for(BOTH, child(name, None)) == B
+    assert parents.shard_for(BOTH, child(name, None)) == B
 
 
 def test_an_object_that_nothing_controls_belongs_to_no_shard() -> None:
-    assert Owners().shard_for(BOTH, child(None, A)) is None
+    assert Parents().shard_for(BOTH, child(None, A)) is None
 
 
 # Directed objects

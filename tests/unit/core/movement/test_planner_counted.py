@@ -7,7 +7,7 @@ import pytest
 from sharder.core.keys import main_key
 from sharder.core.movement.planner import (
     PAUSED,
-    Owners,
+    Parents,
     keep_priority_of,
     plan_displaced,
     plan_handover,
@@ -96,9 +96,9 @@ def test_a_request_to_release_nothing_is_withdrawn_without_a_count() -> None:
 
 def test_a_child_of_an_unassigned_parent_out_of_scope_goes_to_the_highest_score() -> None:
     snapshot = replace(counted(3)[0], namespaces=frozenset())
-    owners, parent = Owners(), obj(SECRETS, "s")
+    parents, parent = Parents(), obj(SECRETS, "s")
 
-    owners.note(snapshot, parent)
+    parents.note(snapshot, parent)
 
     highest = snapshot.placer.highest(main_key(parent))
-    assert owners.shard_for(snapshot, obj(CONFIGMAPS, "c", controlled_by="s")) == highest
+    assert parents.shard_for(snapshot, obj(CONFIGMAPS, "c", controlled_by="s")) == highest

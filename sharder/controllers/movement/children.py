@@ -1,4 +1,4 @@
-"""Find controlled objects, and move them to the shards of their owners."""
+"""Find controlled objects, and move them to the shards of their parents."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence, Set
@@ -10,7 +10,7 @@ from sharder.controllers.movement.mover import Mover
 from sharder.controllers.scope import MAX_NAMESPACES, ObjectKey, ResourceKey, naming_the_rule, read
 from sharder.core.api.meta import OwnerReference, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
-from sharder.core.movement.planner import Owners, is_free, plan_controlled
+from sharder.core.movement.planner import Parents, is_free, plan_controlled
 from sharder.core.movement.release import UNKNOWN, UNSEEN_SECONDS
 from sharder.core.movement.step import Keep, Step
 from sharder.core.names import GroupResource, ObjectRef, ShardName
@@ -21,34 +21,34 @@ CONCURRENT_LISTS = 8
 """Lists at the same time: each holds a page."""
 
 FOLLOWED_TOGETHER = 100
-"""Controlled objects whose owners are read together."""
+"""Controlled objects whose parents are read together."""
 
-Dependent: TypeAlias = tuple[Resource, PartialObject]
+Child: TypeAlias = tuple[Resource, PartialObject]
 """A controlled object, as it was listed."""
 
 
-async def list_dependents(
+async def list_children(
     snapshot: RingSnapshot,
     mover: Mover,
     main: Resource,
     parents: Mapping[str, PartialObject],
     shards: Set[ShardName],
-) -> Mapping[str, list[Dependent]]:
-    """Return the dependents of objects of a main resource, by the uid of their controller.
+) -> Mapping[str, list[Child]]:
+    """Return the children of objects of a main resource, by the uid of their controller.
 
     Args:
         snapshot: The ring.
         mover: Knows the cluster.
         main: The resource of the parents.
         parents: The objects by uid.
-        shards: The shards on which the dependents can be; with `UNKNOWN`, any shard or none.
+        shards: The shards on which the children can be; with `UNKNOWN`, any shard or none.
 
     Raises:
         ApiError: a list failed.
     """
     names = "" if UNKNOWN in shards else ",".join(sorted(shards))
     labels = f"{snapshot.owner_label} in ({names})" if names else ""
-    found = defaultdict[str, list[Dependent]](list)
+    found = defaultdict[str, list[Child]](list)
 
     async def read(resource: Resource, namespace: str) -> None:
         # It is not served any more, so there are none.
@@ -77,7 +77,7 @@ def controlled_by(snapshot: RingSnapshot, main: GroupResource) -> Iterator[Group
 def _namespaces_of(
     snapshot: RingSnapshot, resource: Resource, parents: Mapping[str, PartialObject]
 ) -> Iterator[str]:
-    """Yield the namespaces of the dependents; the empty one stands for all."""
+    """Yield the namespaces of the children; the empty one stands for all."""
     namespaces = {parent.metadata.namespace for parent in parents.values()}
     most = MAX_NAMESPACES if snapshot.is_split else 1
     if not resource.namespaced or "" in namespaces or len(namespaces) > most:
@@ -86,27 +86,27 @@ def _namespaces_of(
         yield from sorted(namespaces)
 
 
-class DependentsFollower:
-    """Reads each owner of controlled objects once, and plans with one snapshot."""
+class ChildrenFollower:
+    """Reads each parent of controlled objects once, and plans with one snapshot."""
 
     def __init__(self, snapshot: RingSnapshot, mover: Mover) -> None:
         self._snapshot = snapshot
         self._objects = mover.objects
         self._mover = mover
         self._failures = mover.failures
-        self._owners = Owners()
+        self._parents = Parents()
         self._between = dict[str, bool]()
-        """Owners between two shards by uid, and whether their dependents move with them."""
+        """Parents between two shards by uid, and whether their children move with them."""
         self._unread = dict[str, ApiError | InvalidObject]()
 
-    async def run(self, found: Sequence[Dependent]) -> dict[ObjectRef, float]:
+    async def run(self, found: Sequence[Child]) -> dict[ObjectRef, float]:
         """Move each object one step; a failure affects no other object.
 
         Returns:
-            The objects that wait until their owner has a shard, and for how many seconds.
+            The objects that wait until their parent has a shard, and for how many seconds.
 
         Raises:
-            ApiError: the resource of an owner is unknown.
+            ApiError: the resource of a parent is unknown.
         """
         references = {
             reference.uid: (reference, obj.metadata.namespace)
@@ -137,22 +137,22 @@ class DependentsFollower:
                         await self._objects.find(entry.id)
 
     async def _learn(self, reference: OwnerReference, namespace: str) -> None:
-        """Record where an owner is; for a deleted owner the hash of its key counts."""
+        """Record where a parent is; for a deleted parent the hash of its key counts."""
         kind = self._snapshot.kinds.get((reference.group, reference.kind))
         if kind is None:
             return
         ref = ObjectRef(namespace if kind.namespaced else "", reference.name)
         try:
             main = await self._objects.find(kind.resource)
-            owner = await read(self._objects, main, ref)
+            parent = await read(self._objects, main, ref)
         except NotFound:
             return
         except (ApiError, InvalidObject) as error:
             self._unread[reference.uid] = error
             return
-        if owner.metadata.uid == reference.uid:
-            self._owners.note(self._snapshot, owner)
-            if self._snapshot.selects(owner) and is_free(self._snapshot, owner):
+        if parent.metadata.uid == reference.uid:
+            self._parents.note(self._snapshot, parent)
+            if self._snapshot.selects(parent) and is_free(self._snapshot, parent):
                 self._between[reference.uid] = kind.leads
 
     async def _move(self, resource: Resource, obj: PartialObject) -> None:
@@ -166,47 +166,47 @@ class DependentsFollower:
 
     def _plan(self, uid: str, snapshot: RingSnapshot, obj: PartialObject) -> Step:
         if snapshot.epoch is not self._snapshot.epoch:
-            return Keep("the ring has changed since the owners were read")
+            return Keep("the ring has changed since the parents were read")
         if controller_of(obj) != uid:
             return Keep("its controller has changed")
-        return plan_controlled(snapshot, obj, self._owners)
+        return plan_controlled(snapshot, obj, self._parents)
 
 
 class Gathering:
-    """Finds the objects of a controlled resource that are not with their owners.
+    """Finds the objects of a controlled resource that are not with their parents.
 
-    The known owners are as old as their list.  A newer owner, or an owner of a resource that does
-    not list this one in `controlledResources`, can be in work on the object's shard.
+    The known parents are as old as their list.  A newer one, or one of a resource that does not
+    list this one in `controlledResources`, can be in work on the object's shard.
     """
 
     def __init__(
-        self, snapshot: RingSnapshot, mover: Mover, main: GroupResource, owners: Owners
+        self, snapshot: RingSnapshot, mover: Mover, main: GroupResource, parents: Parents
     ) -> None:
-        """`owners` are the listed objects of the main resource."""
+        """`parents` are the listed objects of the main resource."""
         self._snapshot = snapshot
         self._mover = mover
         self._main = main
-        self._owners = owners
+        self._parents = parents
 
     async def run(self, resource: Resource, listed: AsyncIterator[PartialObject]) -> int:
         """Move those objects; return how many of all have no controller.
 
         Raises:
-            ApiError: the resource of an owner is unknown.
+            ApiError: the resource of a parent is unknown.
         """
-        found, uncontrolled, leading = list[Dependent](), 0, self._leading(resource.id)
+        found, uncontrolled, leading = list[Child](), 0, self._leading(resource.id)
         async for obj in listed:
             by = self._snapshot.controller_resource(obj)
             is_mine = (by if by in leading else leading[0]) == self._main
             if not is_mine or not self._snapshot.selects(obj, Role.CONTROLLED):
                 continue
             uncontrolled += obj.metadata.controller is None
-            if not isinstance(plan_controlled(self._snapshot, obj, self._owners), Keep):
+            if not isinstance(plan_controlled(self._snapshot, obj, self._parents), Keep):
                 found.append((resource, obj))
             if len(found) >= FOLLOWED_TOGETHER:
-                await DependentsFollower(self._snapshot, self._mover).run(found)
+                await ChildrenFollower(self._snapshot, self._mover).run(found)
                 found.clear()
-        await DependentsFollower(self._snapshot, self._mover).run(found)
+        await ChildrenFollower(self._snapshot, self._mover).run(found)
         return uncontrolled
 
     def _leading(self, controlled: GroupResource) -> list[GroupResource]:

@@ -1,8 +1,8 @@
-"""Move main objects that no shard works on, each after its dependents.
+"""Move main objects that no shard works on, each after its children.
 
-One transfer moves many objects of one resource, so that their dependents are listed once.  An
-object with dependents is first *sent*: it has no owner then, and its `next` says where it goes.
-Its dependents move there side by side, and then it is assigned.  Every write is guarded, and every
+One transfer moves many objects of one resource, so that their children are listed once.  An
+object with children is first *sent*: it has no owner then, and its `next` says where it goes.
+Its children move there side by side, and then it is assigned.  Every write is guarded, and every
 replica goes by `next`, so two replicas can hand over the same object at the same time
 (docs/protocol.md, "What moves first").
 """
@@ -10,11 +10,11 @@ replica goes by `next`, so two replicas can hand over the same object at the sam
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
-from sharder.controllers.movement.dependents import (
-    Dependent,
-    DependentsFollower,
+from sharder.controllers.movement.children import (
+    Child,
+    ChildrenFollower,
     controller_of,
-    list_dependents,
+    list_children,
 )
 from sharder.controllers.movement.mover import Decide, Mover
 from sharder.controllers.ports import BACKOFF
@@ -35,12 +35,12 @@ CHANGED_SECONDS = 0.05
 """Seconds until the next transfer after the ring has changed."""
 
 PARENTS_AT_ONCE = 12
-"""Objects that move at the same time with their dependents: enough to keep the API server busy,
+"""Objects that move at the same time with their children: enough to keep the API server busy,
 and so few that the first have a shard long before the last."""
 
 
-class OwnerTransfer:
-    """Moves released and orphaned objects of one resource after their dependents."""
+class ParentTransfer:
+    """Moves released and orphaned objects of one resource after their children."""
 
     def __init__(self, snapshot: RingSnapshot, main: Resource, mover: Mover) -> None:
         """`main` is the resource of the objects."""
@@ -59,18 +59,18 @@ class OwnerTransfer:
             is finished, by the changed ring, and the others wait for another transfer.
         """
         todo = [obj for obj in found if self._needs_step(obj)]
-        dependents = await self._dependents(todo)
+        children = await self._children(todo)
         later = dict.fromkeys((obj.metadata.ref for obj in todo), CHANGED_SECONDS)
-        async with batch(PARENTS_AT_ONCE if dependents else self._mover.limit) as moves:
+        async with batch(PARENTS_AT_ONCE if children else self._mover.limit) as moves:
             for obj in todo:
                 if not self._mover.is_current(self._snapshot):
                     break
                 del later[obj.metadata.ref]
-                await moves.add(self._carry(obj, dependents.get(obj.metadata.uid, ())))
+                await moves.add(self._carry(obj, children.get(obj.metadata.uid, ())))
         return later | self._left
 
     def _plan_for(self, obj: PartialObject) -> Decide:
-        """Return the plan of an object without dependents; one that leads others can have some."""
+        """Return the plan of an object without children; one that leads others can have some."""
         return plan_owned if self._leads and not is_free(self._snapshot, obj) else plan_main
 
     def _needs_step(self, obj: PartialObject) -> bool:
@@ -79,16 +79,14 @@ class OwnerTransfer:
             self._failures.over(self._key(obj))
         return not isinstance(step, Keep)
 
-    async def _dependents(
-        self, todo: Collection[PartialObject]
-    ) -> Mapping[str, Sequence[Dependent]]:
+    async def _children(self, todo: Collection[PartialObject]) -> Mapping[str, Sequence[Child]]:
         led = [obj for obj in todo if self._leads and is_free(self._snapshot, obj)]
         searched = {self._searched(obj) for obj in led}
         parents = {obj.metadata.uid: obj for obj in led}
-        return await list_dependents(self._snapshot, self._mover, self._main, parents, searched)
+        return await list_children(self._snapshot, self._mover, self._main, parents, searched)
 
     def _searched(self, obj: PartialObject) -> ShardName:
-        """Return the shard on which the dependents of an object are, `UNKNOWN` for any.
+        """Return the shard on which the children of an object are, `UNKNOWN` for any.
 
         They are with the shard that released it, or already with the one in its `next`, unless an
         attempt has moved some to another target.  The leader's passes find others; a standby has
@@ -103,9 +101,9 @@ class OwnerTransfer:
             return UNKNOWN
         return release.last_of(obj) or UNKNOWN
 
-    async def _carry(self, obj: PartialObject, dependents: Sequence[Dependent]) -> None:
-        """Send an object, move its dependents, and assign it; without any, move it one step."""
-        if not dependents:
+    async def _carry(self, obj: PartialObject, children: Sequence[Child]) -> None:
+        """Send an object, move its children, and assign it; without any, move it one step."""
+        if not children:
             await self._move(obj, self._plan_for(obj))
             return
         key = self._key(obj)
@@ -114,21 +112,21 @@ class OwnerTransfer:
         if goal is None or obj.metadata.ref in self._left:
             return
         async with batch(self._mover.limit) as writes:
-            for each in dependents:
-                await writes.add(self._move_dependent(obj, goal, each))
+            for each in children:
+                await writes.add(self._move_child(obj, goal, each))
         if obj.metadata.ref in self._left:
             return
         complete = partial(self._complete, goal=goal, gives_up=gives_up)
         step = await self._move(obj, complete)
         if isinstance(step, Keep) and obj.metadata.ref not in self._left:
             # Another client has brought it elsewhere.
-            await DependentsFollower(self._snapshot, self._mover).run(dependents)
+            await ChildrenFollower(self._snapshot, self._mover).run(children)
 
     async def _send(self, obj: PartialObject, *, gives_up: bool) -> ShardName | None:
         """Send an object that is not on its way yet; return the shard to which it goes.
 
         After a released Lease too: if we die before the object has its next shard, its last one
-        can return, and would not see the dependents that have moved.  If this keeps failing, it
+        can return, and would not see the children that have moved.  If this keeps failing, it
         goes without: an object must not stay without a shard.
         """
         step = plan_handover(self._snapshot, obj)
@@ -145,10 +143,8 @@ class OwnerTransfer:
         written = await self._move(obj, decide)
         return goal if written is ON_ITS_WAY or isinstance(written, Send) else None
 
-    async def _move_dependent(
-        self, parent: PartialObject, goal: ShardName, dependent: Dependent
-    ) -> None:
-        resource, child = dependent
+    async def _move_child(self, parent: PartialObject, goal: ShardName, listed: Child) -> None:
+        resource, child = listed
         key = ObjectKey(ResourceKey(self._snapshot.name, resource.id), child.metadata.ref)
         listed_on = self._snapshot.owner_of(child)
 
@@ -168,7 +164,7 @@ class OwnerTransfer:
     def _complete(
         self, snapshot: RingSnapshot, obj: PartialObject, *, goal: ShardName, gives_up: bool
     ) -> Step:
-        """Return the step for an object whose dependents are on its goal."""
+        """Return the step for an object whose children are on its goal."""
         step = plan_main(snapshot, obj)
         if not isinstance(step, Assign):
             return step
@@ -176,7 +172,7 @@ class OwnerTransfer:
         if is_taking if gives_up else plan_handover(snapshot, obj) == Assign(goal):
             return Assign(goal)
         self._leave(obj)
-        return Keep("its dependents are on another shard")
+        return Keep("its children are on another shard")
 
     async def _move(self, obj: PartialObject, decide: Decide) -> Step | None:
         step = await self._write(self._main, obj, decide)
@@ -187,7 +183,7 @@ class OwnerTransfer:
     async def _write(
         self, resource: Resource, obj: PartialObject, decide: Decide, *, is_due: bool = False
     ) -> Step | None:
-        """Move an object or a dependent; None if it could not be written.
+        """Move an object or a child; None if it could not be written.
 
         Other shards make other decisions.  With another spec, other objects can be controlled.
         """
