@@ -320,6 +320,7 @@ async def test_a_namespace_that_cannot_be_read_or_written_keeps_no_other_one_bac
         await asyncio.sleep(1)
         statuses |= {each.status for each in world.status.conditions if each.type == "Covered"}
     assert "True" not in statuses, "what was not read is not taken for covered"
+    assert len(world.requests("GET", f"/{BROKEN}/websites/")) < 14 * OBJECTS
     writes = len(world.requests("PATCH", f"/{BROKEN}/"))
     await asyncio.sleep(60)
     assert len(world.requests("PATCH", f"/{BROKEN}/")) - writes <= 6 * OBJECTS

@@ -68,10 +68,11 @@ class Handover:
 
     async def rescue(
         self, snapshot: RingSnapshot, resource: Resource, found: Collection[PartialObject]
-    ) -> None:
+    ) -> Collection[ObjectRef]:
         """Move main objects that no shard works on, after their children.
 
-        Those that the queue has in work are left to it, and it retries those that are left.
+        Those that the queue has in work are left to it.  Returns those that are left; the queue
+        retries them.
 
         Raises:
             Superseded: we lost leadership, or the ring has changed.
@@ -87,6 +88,7 @@ class Handover:
             left = dict.fromkeys(refs, READ_BACKOFF.base)
         finally:
             self._pending.finish(key, refs, left)
+        return left
 
     async def _move(
         self, snapshot: RingSnapshot, part: Part, refs: Collection[ObjectRef]

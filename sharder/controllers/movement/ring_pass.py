@@ -150,9 +150,15 @@ class RingPass:
                 else:
                     await self._move_if_owned(writes, part, obj)
                 if len(free) >= AT_ONCE:
-                    await self._handover.rescue(self._snapshot, part.resource, free)
-                    free.clear()
-        await self._handover.rescue(self._snapshot, part.resource, free)
+                    await self._hand_over(part, free)
+        await self._hand_over(part, free)
+
+    async def _hand_over(self, part: ListedPart, free: list[PartialObject]) -> None:
+        left = await self._handover.rescue(self._snapshot, part.resource, free)
+        for obj in free if self._leads(part) else ():
+            if obj.metadata.ref in left:
+                part.parents.note(self._snapshot, obj)
+        free.clear()
 
     async def _drain_excess(
         self, parts: Collection[ListedPart], shard: ShardName, excess: int
@@ -189,9 +195,9 @@ class RingPass:
     ) -> AsyncGenerator[PartialObject, None]:
         """Yield the matching main objects in scope, and learn where each is.
 
-        One without a working shard is expected where it goes: what follows it reads it again.
+        One without a working shard is expected where it goes, unless it is left after its rescue.
         """
-        leads = self._snapshot.roles[part.resource.id] is Role.LEADING
+        leads = self._leads(part)
         async with aclosing(self._stream(part, part.resource, labels)) as found:
             async for obj in found:
                 is_selected = self._snapshot.selects(obj)
@@ -200,6 +206,9 @@ class RingPass:
                 if is_selected:
                     self._ports.annotation_warnings.check(self._snapshot, obj)
                     yield obj
+
+    def _leads(self, part: ListedPart) -> bool:
+        return self._snapshot.roles[part.resource.id] is Role.LEADING
 
     async def _move_if_owned(self, writes: Batch, part: ListedPart, obj: PartialObject) -> None:
         if not isinstance(self._mover.plan(self._snapshot, obj, plan_owned), Keep):
