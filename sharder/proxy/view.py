@@ -16,6 +16,9 @@ from sharder.proxy.health import Health
 from sharder.proxy.streams import Selectors, Sight, Streams
 from sharder.shard.identity import Ownership
 
+MAX_OUTSIDE: Final = 500
+"""Resources outside the ring that are told: the Lease names them in each renewal, which fails if
+its annotations exceed 256 KiB."""
 MAX_SHOWN: Final = 1000
 """Lists and watches of main objects that are remembered; after others, a watch lists again."""
 
@@ -106,7 +109,7 @@ class View:
 
     def watches(self, resource: GroupResource) -> None:
         """Record what the controller watches outside the ring, and log it once."""
-        if resource not in self.outside:
+        if resource not in self.outside and len(self.outside) < MAX_OUTSIDE:
             self.outside.add(resource)
             _log.info(
                 "the controller watches %s, which is not of the ring: every shard handles it",

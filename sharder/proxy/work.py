@@ -133,7 +133,7 @@ class Work(Workload):
         await self.followers.list_anew()
         self.view.open(self.holder.left)
         while True:
-            await asyncio.sleep(_POLL_SECONDS)
+            await self.context.clock.sleep(_POLL_SECONDS)
             if outside := sorted(map(str, self.view.outside)):
                 self.holder.note(WATCHES_ANNOTATION, ",".join(outside))
             for main in self.view.gate.here.to_release():

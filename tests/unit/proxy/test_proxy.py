@@ -24,7 +24,7 @@ from tests.unit.shard.test_probes import readiness
 
 @asynccontextmanager
 async def listen(server: ProxyServer) -> AsyncIterator[None]:
-    for name in ("secrets", "nodes"):
+    for name in ("secrets", "nodes", *(f"z{number:060}" for number in range(9000))):
         server._view.watches(GroupResource("", name))
     with server._view.streams.opened(Sight(JOBS, "", Selectors()), "1"):
         yield
@@ -48,7 +48,8 @@ async def test_it_waits_for_an_api_server_and_is_ready_while_it_watches(
     said = await readiness(cluster, "jobs.batch", caplog)
 
     lease = await cluster.lease_store.get(ObjectRef("default", "a"))
-    assert lease.metadata.annotation(WATCHES_ANNOTATION) == "nodes,secrets"
+    assert lease.metadata.annotation(WATCHES_ANNOTATION).startswith("nodes,secrets,z")
+    assert len(lease.metadata.annotation(WATCHES_ANNOTATION)) < 256 * 1024
     assert [status for status, _ in said] == [503, 200, 503]
     assert "not listed yet" in said[0][1]
     assert "cannot watch jobs.batch" in said[2][1]
