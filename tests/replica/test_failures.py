@@ -12,13 +12,12 @@ from sharder.core.names import GroupResource
 from sharder.sdk.testing.requests import Call, Refused
 from sharder.sdk.testing.resources import custom
 from tests.replica.staged import staged
-from tests.replica.world import CONFIGMAPS, DRAIN, OWNER, SECRETS, SITES, World
+from tests.replica.world import CONFIGMAPS, DRAIN, OWNER, SECRETS, SERIES, SITES, World
 from tests.stage.stage import eventually
 
 FINE, BROKEN = "default", "broken"
 OBJECTS: Final = 12
 """In each namespace; more than are written at once."""
-WEBSITES: Final = {"controllerring": "demo", "group": "example.com", "resource": "websites"}
 
 
 def tried(world: World, name: str, since: int = 0) -> list[Call]:
@@ -79,7 +78,7 @@ async def test_an_object_that_fails_is_tried_less_and_less_often_and_reported_on
     gaps = [later - earlier for earlier, later in pairwise(times)]
     assert 6 <= len(times) <= 12, times
     assert gaps[0] < 3 < 20 < max(gaps)
-    assert world.metric("object_failures_total", **WEBSITES) == len(times)
+    assert world.metric("object_failures_total", **SERIES) == len(times)
     assert world.events("ShardWriteFailed") == [
         ("poor", "cannot write the labels of ring demo: " + _said(world))
     ] * len(world.events("ShardWriteFailed"))
@@ -267,14 +266,10 @@ def _breaks(what: str) -> Hook:
     return hook
 
 
-def _left(world: World, namespace: str, shard: str = "p0") -> int:
-    """Return how many objects of a namespace are on a shard, children included."""
-    owners = [
-        owner
-        for resource in (SITES, SECRETS, CONFIGMAPS)
-        for owner in _owners_in(world, resource, namespace)
-    ]
-    return sum(owner.startswith(shard) for owner in owners)
+def _left(world: World, namespace: str) -> int:
+    """Return how many objects of a namespace are on p0, children included."""
+    kinds = (SITES, SECRETS, CONFIGMAPS)
+    return sum(o.startswith("p0") for of in kinds for o in _owners_in(world, of, namespace))
 
 
 def _owners_in(world: World, resource: GroupResource, namespace: str) -> list[str]:

@@ -8,7 +8,17 @@ from sharder.core.api.meta import Json
 from sharder.core.names import GroupResource
 from sharder.sdk.testing.requests import Call
 from tests.replica.staged import staged
-from tests.replica.world import CONFIGMAPS, DRAIN, NEXT, OWNER, PIN, SECRETS, SITES, World
+from tests.replica.world import (
+    CONFIGMAPS,
+    DRAIN,
+    NEXT,
+    OWNER,
+    PIN,
+    SECRETS,
+    SERIES,
+    SITES,
+    World,
+)
 from tests.stage.stage import eventually
 
 SOON = 0.5
@@ -73,12 +83,7 @@ async def test_objects_that_were_released_in_any_way_follow_to_the_next_shard(
     await asyncio.sleep(5)
     await world.label("ownerless", {DRAIN: None})
     await eventually(lambda: world.owner("ownerless") == "p1", within=10)
-    assert (
-        world.metric(
-            "movements_total", controllerring="demo", group="example.com", resource="websites"
-        )
-        == len(moved) + 2
-    )
+    assert world.metric("movements_total", **SERIES) == len(moved) + 2
 
 
 @staged

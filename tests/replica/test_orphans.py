@@ -8,16 +8,20 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.names import GroupResource
 from tests.replica.staged import staged
-from tests.replica.world import CONFIGMAPS, DRAIN, NEXT, OWNER, SECRETS, SITES, World
+from tests.replica.world import (
+    CONFIGMAPS,
+    DRAIN,
+    NEXT,
+    OWNER,
+    SECRETS,
+    SERIES,
+    SITES,
+    World,
+)
 from tests.stage.stage import eventually
 
 UNSEEN = 3.0
 """An object that lost its label waits for its last shard for so long."""
-WEBSITES: dict[str, str] = {
-    "controllerring": "demo",
-    "group": "example.com",
-    "resource": "websites",
-}
 
 
 async def waited(world: World, resource: GroupResource, *names: str) -> dict[str, float]:
@@ -45,8 +49,8 @@ async def test_new_objects_are_assigned_within_a_second_many_by_one_list(world: 
     assert await waited(world, CONFIGMAPS, "child") == {"child": pytest.approx(0.5, abs=0.5)}
     assert world.owners(CONFIGMAPS) == {"child": "p0", "lone": ""}
     assert len(world.requests("GET", "/websites/")) - reads < 40
-    assert world.metric("unassigned_objects", **WEBSITES) == 0
-    assert world.metric("movements_total", **WEBSITES) == 40
+    assert world.metric("unassigned_objects", **SERIES) == 0
+    assert world.metric("movements_total", **SERIES) == 40
 
 
 @pytest.mark.parametrize("resource", [SITES, SECRETS])
@@ -114,7 +118,7 @@ async def test_only_objects_in_scope_get_an_owner(world: World) -> None:
     assert owners.pop("in")
     assert owners == none | {"parent": "p0"}
     assert world.owners(CONFIGMAPS) == {"child": "p0"}
-    assert world.metric("unassigned_objects", **WEBSITES) == 0
+    assert world.metric("unassigned_objects", **SERIES) == 0
 
     await world.patch(world.path("unselected", namespace="blue-0"), {"metadata": {"labels": blue}})
     await world.patch("/api/v1/namespaces/late", {"metadata": {"labels": blue}})
@@ -122,9 +126,9 @@ async def test_only_objects_in_scope_get_an_owner(world: World) -> None:
     assert world.owner("elsewhere") == ""
     world.refuse(500, part="/blue-2/")
     await world.put("poor", namespace="blue-2", labels=blue)
-    await eventually(lambda: world.metric("unassigned_objects", **WEBSITES) == 1, within=5)
+    await eventually(lambda: world.metric("unassigned_objects", **SERIES) == 1, within=5)
     await world.patch("/api/v1/namespaces/blue-2", {"metadata": {"labels": {"team": None}}})
-    await eventually(lambda: world.metric("unassigned_objects", **WEBSITES) == 0, within=40)
+    await eventually(lambda: world.metric("unassigned_objects", **SERIES) == 0, within=40)
 
 
 @staged
@@ -135,8 +139,8 @@ async def test_orphans_and_drains_are_counted_with_their_age(world: World) -> No
     await world.put("draining", "p0", draining=True, to="p1")
     await asyncio.sleep(20)
     for kind in ("unassigned", "draining"):
-        assert world.metric(f"{kind}_objects", **WEBSITES) == 1
-        age = world.metric(f"{kind}_oldest_seconds", **WEBSITES)
+        assert world.metric(f"{kind}_objects", **SERIES) == 1
+        age = world.metric(f"{kind}_oldest_seconds", **SERIES)
         assert age == pytest.approx(20, abs=1)
     assert (world.status.unassigned, world.status.draining) == (1, 1)
     assert world.status.oldest_unassigned_since
@@ -145,11 +149,12 @@ async def test_orphans_and_drains_are_counted_with_their_age(world: World) -> No
     end()
     await world.acknowledge("draining")
     await asyncio.sleep(60)
+    assert [world.metric(f"{kind}_objects", **SERIES) for kind in ("unassigned", "draining")] == [
+        0,
+        0,
+    ]
     assert [
-        world.metric(f"{kind}_objects", **WEBSITES) for kind in ("unassigned", "draining")
-    ] == [0, 0]
-    assert [
-        world.metric(f"{kind}_oldest_seconds", **WEBSITES) for kind in ("unassigned", "draining")
+        world.metric(f"{kind}_oldest_seconds", **SERIES) for kind in ("unassigned", "draining")
     ] == [0, 0]
     assert (world.status.unassigned, world.status.draining) == (0, 0)
     assert world.conditions()["Covered"] == "AllOwned"

@@ -7,7 +7,7 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.names import GroupResource
 from tests.replica.staged import staged
-from tests.replica.world import CONFIGMAPS, DRAIN, NEXT, OWNER, PIN, SECRETS, World
+from tests.replica.world import CONFIGMAPS, DRAIN, NEXT, OWNER, PIN, SECRETS, SERIES, World
 from tests.stage.stage import eventually
 
 
@@ -51,12 +51,7 @@ async def test_a_pass_drains_and_withdraws_exactly_what_belongs_elsewhere(world:
     }
     report = world.status.last_resync
     assert report is not None
-    assert (
-        world.metric(
-            "drains_total", controllerring="demo", group="example.com", resource="websites"
-        )
-        == 1
-    )
+    assert world.metric("drains_total", **SERIES) == 1
 
     before = len(world.written)
     await pass_over(world)

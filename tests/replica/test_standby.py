@@ -7,7 +7,7 @@ import pytest
 
 from sharder.core.api.meta import Json
 from tests.replica.staged import staged
-from tests.replica.world import CONFIGMAPS, DRAIN, NEXT, OWNER, PIN, SITES, World
+from tests.replica.world import CONFIGMAPS, DRAIN, NEXT, OWNER, PIN, SERIES, SITES, World
 from tests.stage.stage import eventually
 
 UNSEEN = 3.0
@@ -30,10 +30,10 @@ async def without_leader(world: World, *shards: str, **spec: Json) -> None:
     await asyncio.sleep(35)
 
 
-async def drained(world: World, name: str, *, owner: str = "p0", to: str = "p1") -> None:
+async def drained(world: World, name: str, *, to: str = "p1") -> None:
     """Create a draining website with its child."""
     following: dict[str, Json] = {NEXT: to} if to else {}
-    await world.put(name, owner, draining=bool(owner), annotations=following)
+    await world.put(name, "p0", draining=True, annotations=following)
     await world.put(f"{name}-c", "p0", CONFIGMAPS, of=name)
 
 
@@ -58,15 +58,23 @@ async def test_a_standby_hands_over_what_has_a_next_shard_and_nothing_else(world
     assert took < 0.8
     assert {each.name for each in world.written} == {"site", "site-c", "moved"}
     assert world.written[-1].name == "site"
-    assert (
-        world.metric(
-            "movements_total", controllerring="demo", group="example.com", resource="websites"
-        )
-        == 1
-    )
+    assert world.metric("movements_total", **SERIES) == 1
     await asyncio.sleep(60)
     assert len(world.written) == 3
     assert not world.replicas["r0"].leads
+
+
+@staged
+async def test_a_standby_takes_no_child_of_a_parent_that_the_leader_assigned_meanwhile(
+    world: World,
+) -> None:
+    await without_leader(world, "p0", "p1")
+    await drained(world, "site")
+    world.before("GET", "configmaps", lambda: world.label("site", {OWNER: "p0"}))
+    await world.acknowledge("site")
+    await asyncio.sleep(10)
+    assert world.owner("site") == "p0"
+    assert world.written == []
 
 
 @staged

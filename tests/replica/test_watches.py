@@ -21,9 +21,8 @@ async def created(world: World, name: str, namespace: str = "default") -> str:
     return (await world.write("POST", world.path("", SECRETS, namespace), body)).meta.label(OWNER)
 
 
-def gap(world: World, *, of: object = None) -> None:
+def gap(world: World) -> None:
     """End the watches after a gap: what they resume from is forgotten."""
-    assert of is None
     world.storage.compact()
     world.servers[0].hang_up()
 

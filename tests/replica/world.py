@@ -32,6 +32,8 @@ from tests.stage.stage import LEASES_PATH, RINGS_PATH, WEBSITES
 OWNER: Final = owner_label(RING)
 DRAIN: Final = drain_label(RING)
 NEXT: Final = next_annotation(RING)
+SERIES: Final = {"controllerring": RING, "group": "example.com", "resource": "websites"}
+"""The labels of the metrics of websites."""
 PIN: Final = pin_label(RING)
 SITES: Final = WEBSITES.id
 SECRETS: Final = GroupResource("", "secrets")

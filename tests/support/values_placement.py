@@ -78,14 +78,12 @@ def demand(
     *,
     on: ShardName | None = None,
     pin: ShardName | None = None,
-    region: str = "",
     zone: str = "",
-    pool: str = "",
     group: int = NO_GROUP,
     moves: bool = False,
 ) -> Demand:
     """An object that is on a shard or nowhere, and asks for something or nothing."""
-    return Demand(key, identity_of(key), on, pin, region, zone, pool, group, moves=moves)
+    return Demand(key, identity_of(key), on, pin, zone=zone, group=group, moves=moves)
 
 
 def tally(held: Mapping[ShardName | None, int]) -> Tally:

@@ -18,8 +18,9 @@ from sharder.controllers.movement.children import (
 )
 from sharder.controllers.movement.mover import Decide, Mover
 from sharder.controllers.ports import BACKOFF
-from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.controllers.scope import ObjectKey, ResourceKey, read
 from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.errors import ApiError, InvalidObject
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.planner import is_free, plan_handover, plan_main, plan_owned
 from sharder.core.movement.release import UNKNOWN
@@ -107,7 +108,7 @@ class ParentTransfer:
             await self._move(obj, self._plan_for(obj))
             return
         key = self._key(obj)
-        gives_up = self._failures.is_stubborn(key) and not self._failures.wait(key)
+        gives_up = self._failures.is_stubborn(key)
         goal = await self._send(obj, gives_up=gives_up)
         if goal is None or obj.metadata.ref in self._left:
             return
@@ -120,17 +121,21 @@ class ParentTransfer:
         step = await self._move(obj, complete)
         if isinstance(step, Keep) and obj.metadata.ref not in self._left:
             # Another client has brought it elsewhere.
-            await ChildrenFollower(self._snapshot, self._mover).run(children)
+            now = self._mover.current(self._snapshot.name)
+            await ChildrenFollower(now, self._mover).run(children)
 
     async def _send(self, obj: PartialObject, *, gives_up: bool) -> ShardName | None:
         """Send an object that is not on its way yet; return the shard to which it goes.
 
         After a released Lease too: if we die before the object has its next shard, its last one
-        can return, and would not see the children that have moved.  If this keeps failing, it
-        goes without: an object must not stay without a shard.
+        can return, and would not see the children that have moved.  If this keeps failing for an
+        object without owner, it goes without: an object must not stay without a shard.
         """
         step = plan_handover(self._snapshot, obj)
-        if isinstance(step, Assign) or (isinstance(step, Send) and gives_up):
+        if isinstance(step, Assign):
+            return step.shard if await self._is_still(obj) else None
+        is_unowned = self._snapshot.owner_of(obj) is None
+        if isinstance(step, Send) and gives_up and is_unowned:
             return step.shard
         goal: ShardName | None = None
 
@@ -142,6 +147,25 @@ class ParentTransfer:
 
         written = await self._move(obj, decide)
         return goal if written is ON_ITS_WAY or isinstance(written, Send) else None
+
+    async def _is_still(self, obj: PartialObject) -> bool:
+        """Return whether nobody has written the object before its children were listed.
+
+        Only the leader sends objects elsewhere, so only a standby, which might not see yet why,
+        could take children from the shard that has the object since.
+        """
+        if self._mover.takes:
+            return True
+        try:
+            now = await read(self._mover.objects, self._main, obj.metadata.ref)
+        except (ApiError, InvalidObject):
+            now = None
+        is_still = (
+            now is not None and now.metadata.resource_version == obj.metadata.resource_version
+        )
+        if not is_still:
+            self._leave(obj)
+        return is_still
 
     async def _move_child(self, parent: PartialObject, goal: ShardName, listed: Child) -> None:
         resource, child = listed
@@ -168,8 +192,11 @@ class ParentTransfer:
         step = plan_main(snapshot, obj)
         if not isinstance(step, Assign):
             return step
-        is_taking = snapshot.members.standing_of(goal) is Standing.AVAILABLE
-        if is_taking if gives_up else plan_handover(snapshot, obj) == Assign(goal):
+        if gives_up:
+            is_ready = snapshot.members.standing_of(goal) is Standing.AVAILABLE
+        else:
+            is_ready = plan_handover(snapshot, obj) == Assign(goal)
+        if is_ready:
             return Assign(goal)
         self._leave(obj)
         return Keep("its children are on another shard")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import timedelta
 
-from sharder.core.api.ring import Condition, LastResync, RingStatus, ShardStatus
+from sharder.core.api.ring import Condition, RingStatus, ShardStatus
 from sharder.core.status.conditions import FAILED, DesiredCondition, Fault, ObjectStats, ready
 from sharder.core.status.status import StatusThrottle, is_urgent, status_of, with_counts
 from tests.support.values import NOW, ring
@@ -16,15 +16,13 @@ def status(
     problem: str | None = None,
     *,
     desired: Iterable[DesiredCondition] = (),
-    available: int = 2,
-    generation: int = 3,
     at: int = 0,
 ) -> RingStatus:
     return status_of(
-        ring(generation=generation),
+        ring(generation=3),
         before,
         shards=3,
-        available=available,
+        available=2,
         conditions=[ready(None if problem is None else Fault(FAILED, problem)), *desired],
         now=NOW + timedelta(seconds=at),
     )
@@ -36,7 +34,6 @@ def counts(
     unassigned: int = 0,
     draining: int = 0,
     shards: tuple[ShardStatus, ...] = (),
-    resync: LastResync | None = None,
     at: int = 0,
 ) -> RingStatus:
     figures = ObjectStats(
@@ -48,7 +45,7 @@ def counts(
         unowned=unassigned,
     )
     now = NOW + timedelta(seconds=at)
-    return with_counts(before, figures, shards=shards, resync=resync, now=now)
+    return with_counts(before, figures, shards=shards, resync=None, now=now)
 
 
 def shard(name: str, objects: int) -> ShardStatus:
