@@ -12,10 +12,10 @@ from sharder.cli.tables import PAUSED
 from sharder.cli.words import named_by
 from sharder.core.api.lease import parse_time
 from sharder.core.leases.shard import OBJECTS
-from sharder.core.movement.step import Action
 from sharder.core.names import ShardName
 from sharder.core.preview.observe import Number, beside, short
 from sharder.core.preview.plan import Assignment, PlanReport, ShardLoad
+from sharder.core.preview.state import Action
 from sharder.core.ring.snapshot import Role
 from sharder.core.texts import counted
 

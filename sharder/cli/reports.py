@@ -5,9 +5,9 @@ from enum import StrEnum
 import msgspec
 
 from sharder.core.api.ring import StrategyName
-from sharder.core.movement.step import Action
 from sharder.core.names import RingName, ShardName
 from sharder.core.preview.observe import Bound
+from sharder.core.preview.state import Action
 from sharder.core.status.phases import ShardPhase
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject
 from sharder.core.movement import patches
-from sharder.core.movement.step import Assign, Drain, Release, Send, Withdraw
+from sharder.core.movement.step import Assign, Disown, Drain, Send, Withdraw
 from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.property.strategies import few_shards, label_values, metas, objects, snapshots
@@ -56,7 +56,7 @@ def test_our_writes_do_what_they_say_and_touch_nothing_else(
         (of(Drain(shard)), {DRAIN: "true"}, {NEXT: ""}),
         (of(Withdraw()), {DRAIN: None}, {NEXT: None}),
         (of(Send(shard)), gone, {NEXT: shard}),
-        (of(Release()), gone, {NEXT: None}),
+        (of(Disown()), gone, {NEXT: None}),
         (acknowledged, gone, {}),
     ]
 

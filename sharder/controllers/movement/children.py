@@ -10,7 +10,7 @@ from sharder.controllers.movement.mover import Mover
 from sharder.controllers.scope import MAX_NAMESPACES, ObjectKey, ResourceKey, naming_the_rule, read
 from sharder.core.api.meta import OwnerReference, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
-from sharder.core.movement.planner import Parents, is_free, plan_controlled
+from sharder.core.movement.planner import Parents, is_stranded, plan_controlled
 from sharder.core.movement.release import UNKNOWN, UNSEEN_SECONDS
 from sharder.core.movement.step import Keep, Step
 from sharder.core.names import GroupResource, ObjectRef, ShardName
@@ -152,7 +152,7 @@ class ChildrenFollower:
             return
         if parent.metadata.uid == reference.uid:
             self._parents.note(self._snapshot, parent)
-            if self._snapshot.selects(parent) and is_free(self._snapshot, parent):
+            if self._snapshot.selects(parent) and is_stranded(self._snapshot, parent):
                 self._between[reference.uid] = kind.leads
 
     async def _move(self, resource: Resource, obj: PartialObject) -> None:

@@ -18,7 +18,7 @@ from sharder.controllers.scope import ObjectKey, Part, ResourceKey, read
 from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.movement.desired import directed_of
-from sharder.core.movement.planner import is_free, stranded_labels
+from sharder.core.movement.planner import is_stranded, stranded_labels
 from sharder.core.names import ObjectRef
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.runtime.task_pool import batch
@@ -190,7 +190,9 @@ class DueObjects:
             await self._failures.failed(self._key(ref), about, error)
 
     def _note(self, obj: PartialObject) -> None:
-        is_needed = is_free(self._snapshot, obj) or self._key(obj.metadata.ref) in self._failures
+        is_needed = (
+            is_stranded(self._snapshot, obj) or self._key(obj.metadata.ref) in self._failures
+        )
         if is_needed and self._snapshot.selects(obj, self._snapshot.roles[self._resource.id]):
             self._unsettled[obj.metadata.ref] = obj
 

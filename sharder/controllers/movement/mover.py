@@ -221,10 +221,10 @@ class Mover:
         if role is None or not snapshot.selects(obj, role):
             return snapshot, Keep("out of scope")
         step = self.plan(snapshot, obj, decide)
-        is_free = isinstance(step, Assign) and snapshot.owner_of(obj) is None
-        if self.takes or isinstance(step, Keep) or role is Role.CONTROLLED or is_free:
+        completes = isinstance(step, Assign) and snapshot.owner_of(obj) is None
+        if self.takes or isinstance(step, Keep) or role is Role.CONTROLLED or completes:
             return snapshot, step
-        return snapshot, Keep("it has an owner; left to the leader")
+        return snapshot, Keep("left to the leader")
 
     def plan(self, snapshot: RingSnapshot, obj: PartialObject, decide: Decide) -> Step:
         """Return the step, and report an error of the ring's strategy."""

@@ -22,7 +22,7 @@ from sharder.controllers.scope import ObjectKey, ResourceKey, read
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject
 from sharder.core.leases.membership import Standing
-from sharder.core.movement.planner import is_free, plan_handover, plan_main, plan_owned
+from sharder.core.movement.planner import is_stranded, plan_handover, plan_main, plan_owned
 from sharder.core.movement.release import UNKNOWN
 from sharder.core.movement.step import Assign, Keep, Send, Step, next_step, position_of
 from sharder.core.names import ObjectRef, ShardName
@@ -72,7 +72,7 @@ class ParentTransfer:
 
     def _plan_for(self, obj: PartialObject) -> Decide:
         """Return the plan of an object without children; one that leads others can have some."""
-        return plan_owned if self._leads and not is_free(self._snapshot, obj) else plan_main
+        return plan_owned if self._leads and not is_stranded(self._snapshot, obj) else plan_main
 
     def _needs_step(self, obj: PartialObject) -> bool:
         step = self._mover.plan(self._snapshot, obj, self._plan_for(obj))
@@ -81,7 +81,7 @@ class ParentTransfer:
         return not isinstance(step, Keep)
 
     async def _children(self, todo: Collection[PartialObject]) -> Mapping[str, Sequence[Child]]:
-        led = [obj for obj in todo if self._leads and is_free(self._snapshot, obj)]
+        led = [obj for obj in todo if self._leads and is_stranded(self._snapshot, obj)]
         searched = {self._searched(obj) for obj in led}
         parents = {obj.metadata.uid: obj for obj in led}
         return await list_children(self._snapshot, self._mover, self._main, parents, searched)

@@ -32,7 +32,7 @@ from sharder.core.movement.desired import excess_of
 from sharder.core.movement.planner import (
     Parents,
     following_labels,
-    is_free,
+    is_stranded,
     keep_priority_of,
     plan_displaced,
     plan_owned,
@@ -145,7 +145,7 @@ class RingPass:
         free = list[PartialObject]()
         async with batch(self._mover.limit) as writes:
             async for obj in self._main_objects(part, stranded_labels(self._snapshot)):
-                if is_free(self._snapshot, obj):
+                if is_stranded(self._snapshot, obj):
                     free.append(obj)
                 else:
                     await self._move_if_owned(writes, part, obj)
@@ -201,7 +201,7 @@ class RingPass:
         async with aclosing(self._stream(part, part.resource, labels)) as found:
             async for obj in found:
                 is_selected = self._snapshot.selects(obj)
-                if leads and not (is_selected and is_free(self._snapshot, obj)):
+                if leads and not (is_selected and is_stranded(self._snapshot, obj)):
                     part.parents.note(self._snapshot, obj)
                 if is_selected:
                     self._ports.annotation_warnings.check(self._snapshot, obj)

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject
-from sharder.core.movement.step import Assign, Drain, Keep, Release, Send, Step, Withdraw
+from sharder.core.movement.step import Assign, Disown, Drain, Keep, Send, Step, Withdraw
 from sharder.core.names import ShardName, is_label_value
 from sharder.core.ring.snapshot import RingSnapshot
 
@@ -46,7 +46,7 @@ def patch_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Json | N
             labels = {drain: None}
         case Send(shard):
             following = shard
-        case Release():
+        case Disown():
             pass
         case Keep():  # pragma: no branch: there is no other step, as mypy checks
             return None

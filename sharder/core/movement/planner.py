@@ -22,9 +22,9 @@ from sharder.core.movement.desired import (
 )
 from sharder.core.movement.step import (
     Assign,
+    Disown,
     Drain,
     Keep,
-    Release,
     Send,
     Step,
     Withdraw,
@@ -64,7 +64,7 @@ class Parents:
         if not snapshot.selects(obj):
             follows = snapshot.tally is None
             shard = shard or (expected if follows else snapshot.placer.highest(key))
-        elif is_free(snapshot, obj):
+        elif is_stranded(snapshot, obj):
             shard = None
         self._shards.pop(key, None)
         if shard != expected:
@@ -186,7 +186,7 @@ def plan_owned(snapshot: RingSnapshot, obj: PartialObject) -> Step:
     If its shard has released it since then, or is gone, the hand-over moves its controlled objects
     first.
     """
-    if snapshot.owner_of(obj) is None or (snapshot.leads(obj) and is_free(snapshot, obj)):
+    if snapshot.owner_of(obj) is None or (snapshot.leads(obj) and is_stranded(snapshot, obj)):
         return Keep("its shard has released it, or is gone; its controlled objects move first")
     return plan_main(snapshot, obj)
 
@@ -198,7 +198,7 @@ def plan_controlled(snapshot: RingSnapshot, obj: PartialObject, parents: Parents
     """
     if snapshot.controller_key(obj) is None:
         # The owner label was forged, or was set before the object lost its controller.
-        return Keep("it has no controller") if snapshot.owner_of(obj) is None else Release()
+        return Keep("it has no controller") if snapshot.owner_of(obj) is None else Disown()
     desired = parents.shard_for(snapshot, obj)
     step = next_step(position_of(snapshot, obj, desired), snapshot.members, Role.CONTROLLED)
     if not isinstance(step, Assign):
@@ -231,8 +231,12 @@ def following_labels(snapshot: RingSnapshot) -> tuple[str, ...]:
     return tuple(asked)
 
 
-def is_free(snapshot: RingSnapshot, obj: PartialObject) -> bool:
-    """Return whether certainly no shard works on the object."""
+def is_stranded(snapshot: RingSnapshot, obj: PartialObject) -> bool:
+    """Return whether the object has no owner, or one that is gone.
+
+    `stranded_labels` finds such objects.  One that has just lost its owner can still be in work:
+    `release.is_surely_free` says when it is not.
+    """
     owner = snapshot.owner_of(obj)
     return owner is None or _is_gone(snapshot, owner)
 

@@ -6,7 +6,6 @@ depends only on its position and the standing of the shards, so it can be decide
 """
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TypeAlias
 
 from sharder.core.api.meta import PartialObject
@@ -56,7 +55,7 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Take the object from a shard that is gone, and direct it to `shard` with its children.
+    """Direct the object, without owner or of a shard that is gone, to `shard` with its children.
 
     From then on it has no owner and its `next` says where it goes: a shard that returns does not
     own it, and every replica moves its children to the same shard before it is assigned.
@@ -66,11 +65,11 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class Disown:
     """Remove the owner label of an object of a controlled resource: it has no controller."""
 
 
-Step: TypeAlias = Keep | Drain | Assign | Withdraw | Send | Release
+Step: TypeAlias = Keep | Drain | Assign | Withdraw | Send | Disown
 
 
 def position_of(snapshot: RingSnapshot, obj: PartialObject, desired: ShardName | None) -> Position:
@@ -103,18 +102,3 @@ def next_step(position: Position, members: Members, role: Role = Role.MAIN) -> S
     if position.draining:
         return Keep("waiting for its shard to acknowledge the drain")
     return Drain(position.current, position.desired)
-
-
-class Action(StrEnum):
-    """A step as a plan shows it."""
-
-    KEEP = "keep"
-    """It stays where it is."""
-    ASSIGN = "assign"
-    """It is assigned at once."""
-    DRAIN = "drain"
-    """It moves after its shard has released it."""
-    RELABEL = "relabel"
-    """It moves after its parent."""
-    NONE = "none"
-    """It has no shard and gets none."""

@@ -15,10 +15,10 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.keys import main_key
 from sharder.core.leases.shard import OBJECTS
 from sharder.core.movement.planner import Parents, plan_controlled
-from sharder.core.movement.step import Action, Assign, Drain, Keep, Release, Withdraw
+from sharder.core.movement.step import Assign, Disown, Drain, Keep, Withdraw
 from sharder.core.names import RingName, ShardName
 from sharder.core.preview.observe import Number, is_unowned, not_ready
-from sharder.core.preview.state import Planned, State, fill, planned
+from sharder.core.preview.state import Action, Planned, State, fill, planned
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.phases import ShardPhase
 from sharder.core.validation import refusals
@@ -215,7 +215,7 @@ def _child(ring: State, child: PartialObject, parents: Parents) -> Planned:
     each.step = plan_controlled(then, child, parents)
     if isinstance(each.step, Assign):
         each.to = each.step.shard
-    elif isinstance(each.step, Release):
+    elif isinstance(each.step, Disown):
         each.to = None
     each.why = _why(each)
     parent = ring.objects.get(then.controller_key(child) or "")
@@ -250,7 +250,7 @@ def _why(each: Planned) -> str:
             return (
                 f"it belongs on {to}; {shard} might be working on it and has to release it first"
             )
-        case Release():
+        case Disown():
             return "it has no controller: its owner label is removed"
         case Assign(shard) if each.role is Role.CONTROLLED and owner is not None:
             return f"it follows its controller to {shard}"

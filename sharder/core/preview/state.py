@@ -5,6 +5,7 @@ Every shard acknowledges its drains at once, and no other client writes.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -15,7 +16,7 @@ from sharder.core.leases.membership import Standing
 from sharder.core.movement.desired import choose, choose_anew, excess_of
 from sharder.core.movement.patches import acknowledge, patch_of
 from sharder.core.movement.planner import PAUSED, keep_priority_of, plan_displaced, plan_main
-from sharder.core.movement.step import Action, Assign, Drain, Keep, Release, Step, Withdraw
+from sharder.core.movement.step import Assign, Disown, Drain, Keep, Step, Withdraw
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.ranking import LowestPriorities
@@ -39,6 +40,21 @@ class _Changes(msgspec.Struct, frozen=True):
 
 class _Patch(msgspec.Struct, frozen=True):
     metadata: _Changes
+
+
+class Action(StrEnum):
+    """A step as a plan shows it."""
+
+    KEEP = "keep"
+    """It stays where it is."""
+    ASSIGN = "assign"
+    """It is assigned at once."""
+    DRAIN = "drain"
+    """It moves after its shard has released it."""
+    RELABEL = "relabel"
+    """It moves after its parent."""
+    NONE = "none"
+    """It has no shard and gets none."""
 
 
 @dataclass(slots=True)
@@ -66,7 +82,7 @@ class Planned:
     @property
     def action(self) -> Action:
         """What the plan does with the object."""
-        if self.to == self.current or isinstance(self.step, Release):
+        if self.to == self.current or isinstance(self.step, Disown):
             return Action.NONE if self.to is None else Action.KEEP
         if self.role is Role.CONTROLLED and self.current is not None:
             return Action.RELABEL

@@ -188,10 +188,10 @@ class RingSnapshot:
         return obj.metadata.has_label(self.drain_label)
 
     def is_recalled(self, obj: PartialObject) -> bool:
-        """Return whether the object is recalled: its children move, or have moved, elsewhere.
+        """Return whether 0.2.0 recalled the object: its children move, or have moved, elsewhere.
 
         Its shard was gone at that time.  If the shard returns, it releases the object like any
-        other draining object.
+        other draining object.  Today such an object is sent.
         """
         return obj.metadata.label(self.drain_label) == RECALLED
 

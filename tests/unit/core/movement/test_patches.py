@@ -4,7 +4,7 @@ import pytest
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.movement import patches
-from sharder.core.movement.step import Assign, Drain, Keep, Release, Send, Withdraw
+from sharder.core.movement.step import Assign, Disown, Drain, Keep, Send, Withdraw
 from sharder.core.names import ShardName
 from tests.support.json_patch import written
 from tests.support.values import DRAIN, NEXT, OWNER, SECRETS, A, B, obj, snapshot
@@ -19,7 +19,7 @@ BARE = ObjectMeta(name="w", resource_version="7")
 
 
 def test_every_write_is_guarded_by_the_version_that_was_seen() -> None:
-    for step in (Assign(A), Drain(A), Withdraw(), Send(A), Release()):
+    for step in (Assign(A), Drain(A), Withdraw(), Send(A), Disown()):
         body = patches.patch_of(snapshot(), obj(), step)
 
         assert isinstance(body, dict)

@@ -13,7 +13,7 @@ from sharder.core.movement.planner import (
     plan_main,
     plan_owned,
 )
-from sharder.core.movement.step import Assign, Drain, Keep, Release, Send, Step, Withdraw
+from sharder.core.movement.step import Assign, Disown, Drain, Keep, Send, Step, Withdraw
 from sharder.core.names import RECALLED, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import CONFIGMAPS, NEXT, SECRETS, A, B, C, members, named, obj, snapshot
@@ -131,7 +131,7 @@ def test_children_of_a_parent_that_is_not_there_go_where_its_key_hashes() -> Non
 
 
 def test_an_object_that_nothing_controls_loses_its_owner_and_gets_none() -> None:
-    assert plan_controlled(BOTH, child(None, A), Parents()) == Release()
+    assert plan_controlled(BOTH, child(None, A), Parents()) == Disown()
     assert plan_controlled(BOTH, child(None, None), Parents()) == Keep("it has no controller")
 
 

@@ -9,11 +9,10 @@ import pytest
 from sharder.core.api.meta import LabelSelector, PartialObject
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.membership import Standing
-from sharder.core.movement.step import Action
 from sharder.core.names import ShardName
 from sharder.core.placement.demand import identity_of
 from sharder.core.preview.plan import plan_ring
-from sharder.core.preview.state import Planned, advice
+from sharder.core.preview.state import Action, Planned, advice
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.support.simulated import Distribution, Placed, distribute
