@@ -23,11 +23,6 @@ from tests.stage.stage import RINGS_PATH, eventually
 TWO: float = 2.0 * SECONDS
 
 
-def is_there(world: World, name: str) -> bool:
-    """Return whether a shard has a Lease."""
-    return ObjectRef("default", name) in world.objects(LEASES.id)
-
-
 @staged
 async def test_a_silent_shard_is_shown_as_late_taken_after_two_durations_and_then_deleted(
     world: World,
@@ -42,7 +37,7 @@ async def test_a_silent_shard_is_shown_as_late_taken_after_two_durations_and_the
     seen = list[str]()
     world.puppets["p0"].kill()
     began = world.loop.time()
-    while is_there(world, "p0"):
+    while ObjectRef("default", "p0") in world.objects(LEASES.id):
         holder = world.lease("p0").spec.holder_identity
         state = f"{holder} {world.state('p0')}"
         if seen[-1:] != [state]:

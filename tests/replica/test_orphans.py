@@ -16,12 +16,10 @@ from tests.replica.world import (
     SECRETS,
     SERIES,
     SITES,
+    UNSEEN,
     World,
 )
 from tests.stage.stage import eventually
-
-UNSEEN = 3.0
-"""An object that lost its label waits for its last shard for so long."""
 
 
 async def waited(world: World, resource: GroupResource, *names: str) -> dict[str, float]:

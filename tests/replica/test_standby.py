@@ -7,11 +7,8 @@ import pytest
 
 from sharder.core.api.meta import Json
 from tests.replica.staged import staged
-from tests.replica.world import CONFIGMAPS, DRAIN, NEXT, OWNER, PIN, SERIES, SITES, World
+from tests.replica.world import CONFIGMAPS, DRAIN, NEXT, OWNER, PIN, SERIES, SITES, UNSEEN, World
 from tests.stage.stage import eventually
-
-UNSEEN = 3.0
-"""An object that lost its label waits for its last shard for so long."""
 
 
 async def without_leader(world: World, *shards: str, **spec: Json) -> None:

@@ -32,6 +32,8 @@ from tests.stage.stage import LEASES_PATH, RINGS_PATH, WEBSITES
 OWNER: Final = owner_label(RING)
 DRAIN: Final = drain_label(RING)
 NEXT: Final = next_annotation(RING)
+UNSEEN: Final = 3.0
+"""An object that lost its label waits for its last shard for so long."""
 SERIES: Final = {"controllerring": RING, "group": "example.com", "resource": "websites"}
 """The labels of the metrics of websites."""
 PIN: Final = pin_label(RING)

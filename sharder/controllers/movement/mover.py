@@ -22,7 +22,7 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Conflict, InvalidObject, NotFound, SharderError
 from sharder.core.movement.patches import patch_of
 from sharder.core.movement.planner import reserving
-from sharder.core.movement.release import is_surely_free
+from sharder.core.movement.release import UNSEEN_SECONDS, is_surely_free
 from sharder.core.movement.step import Assign, Drain, Keep, Send, Step
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
@@ -248,7 +248,14 @@ class Mover:
         release, now = self.table.get(key).release, self.objects.server_time()
         if is_surely_free(snapshot, obj, release, was_assigned=was_assigned, now=now):
             return 0.0
-        return self._pending.until_stopped(key)
+        return max(self._pending.until_stopped(key), self._until_known_gone(snapshot, obj))
+
+    def _until_known_gone(self, snapshot: RingSnapshot, obj: PartialObject) -> float:
+        """Return for how many seconds another replica might not see that the `next` shard left."""
+        goal, membership = snapshot.direction_of(obj), self._ports.cache.membership
+        ended = None if goal is None else membership.last_worked(snapshot.name, goal)
+        now = self._ports.clock.monotonic()
+        return 0.0 if ended is None else max(0.0, ended + UNSEEN_SECONDS - now)
 
     def current(self, ring: RingName) -> RingSnapshot:
         """Return the snapshot by which the steps of a ring are decided at this moment.
