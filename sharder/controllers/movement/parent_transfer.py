@@ -107,8 +107,8 @@ class ParentTransfer:
         if not children:
             await self._move(obj, self._plan_for(obj))
             return
-        key = self._key(obj)
-        gives_up = self._failures.is_stubborn(key)
+        is_unowned = self._snapshot.owner_of(obj) is None
+        gives_up = is_unowned and self._failures.is_stubborn(self._key(obj))
         goal = await self._send(obj, gives_up=gives_up)
         if goal is None or obj.metadata.ref in self._left:
             return
@@ -128,14 +128,13 @@ class ParentTransfer:
         """Send an object that is not on its way yet; return the shard to which it goes.
 
         After a released Lease too: if we die before the object has its next shard, its last one
-        can return, and would not see the children that have moved.  If this keeps failing for an
-        object without owner, it goes without: an object must not stay without a shard.
+        can return, and would not see the children that have moved.  An object without owner
+        `gives_up` if this keeps failing, and goes without: it must not stay without a shard.
         """
         step = plan_handover(self._snapshot, obj)
         if isinstance(step, Assign):
             return step.shard if await self._is_still(obj) else None
-        is_unowned = self._snapshot.owner_of(obj) is None
-        if isinstance(step, Send) and gives_up and is_unowned:
+        if isinstance(step, Send) and gives_up:
             return step.shard
         goal: ShardName | None = None
 
