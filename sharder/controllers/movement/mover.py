@@ -252,9 +252,9 @@ class Mover:
 
     def _until_known_gone(self, snapshot: RingSnapshot, obj: PartialObject) -> float:
         """Return for how many seconds another replica might not see that the `next` shard left."""
-        goal, membership = snapshot.direction_of(obj), self._ports.cache.membership
+        goal = snapshot.direction_of(obj) if snapshot.leads(obj) else None
+        membership, now = self._ports.cache.membership, self._ports.clock.monotonic()
         ended = None if goal is None else membership.last_worked(snapshot.name, goal)
-        now = self._ports.clock.monotonic()
         return 0.0 if ended is None else max(0.0, ended + UNSEEN_SECONDS - now)
 
     def current(self, ring: RingName) -> RingSnapshot:
