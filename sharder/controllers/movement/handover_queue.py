@@ -107,7 +107,7 @@ class HandoverQueue:
         now = self._clock.monotonic()
         if now < self._due_at(part):
             return ()
-        due = (ref for ref, record in self.table.waiting(part) if record.next_at <= now)
+        due = (ref for ref, record in self.table.of(part, waiting=True) if record.next_at <= now)
         return self.start(part.resource_key, tuple(islice(due, self._at_once)))
 
     def start(self, key: ResourceKey, refs: Iterable[ObjectRef]) -> Collection[ObjectRef]:
@@ -141,7 +141,7 @@ class HandoverQueue:
 
     def _due_at(self, part: Part) -> float:
         """Return when the next object is handed over: not while another replica is at work."""
-        due = min((record.next_at for _, record in self.table.waiting(part)), default=inf)
+        due = min((record.next_at for _, record in self.table.of(part, waiting=True)), default=inf)
         if not self._grace:
             return due
         arrived = self._arrived.get(part.ring, -inf) + self._grace

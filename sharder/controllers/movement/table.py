@@ -105,17 +105,14 @@ class Table:
         """Return what is known of an object, to change it."""
         return self._resource(key.resource_key).records.setdefault(key.ref, Record())
 
-    def of(self, part: Part) -> Iterator[tuple[ObjectRef, Record]]:
-        """Yield the objects of a part; any thread can call this."""
-        known = self._rings.get(part.ring, {}).get(part.resource)
-        for ref, record in () if known is None else list(known.records.items()):
-            if part.namespace in {"", ref.namespace}:
-                yield ref, record
+    def of(self, part: Part, *, waiting: bool = False) -> Iterator[tuple[ObjectRef, Record]]:
+        """Yield the objects of a part, all or those that wait for their hand-over.
 
-    def waiting(self, part: Part) -> Iterator[tuple[ObjectRef, Record]]:
-        """Yield the objects of a part that wait for their hand-over."""
-        known = self._rings.get(part.ring, {}).get(part.resource)
-        for ref, record in () if known is None else known.waiting.items():
+        Any thread can call this.
+        """
+        if (known := self._rings.get(part.ring, {}).get(part.resource)) is None:
+            return
+        for ref, record in list((known.waiting if waiting else known.records).items()):
             if part.namespace in {"", ref.namespace}:
                 yield ref, record
 
