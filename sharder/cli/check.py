@@ -45,13 +45,7 @@ from sharder.core.preview.observe import members_of, selected_namespaces
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects, ring_schema
 from sharder.kube.store import KubeStore
-from sharder.kube.typed_stores import (
-    NAMESPACES,
-    leases,
-    rings,
-    secrets,
-    webhook_configurations,
-)
+from sharder.kube.typed_stores import NAMESPACES, leases, rings, secrets, webhook_configurations
 
 T = TypeVar("T")
 Read: TypeAlias = Callable[[], T]

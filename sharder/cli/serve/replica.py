@@ -26,14 +26,7 @@ from sharder.kube.client import Client
 from sharder.kube.metrics_readers import MetricsAuthorizer
 from sharder.kube.objects import KubeObjects
 from sharder.kube.reviews import may_read_metrics, prove_fence
-from sharder.kube.typed_stores import (
-    EVENTS,
-    MUTATING,
-    NAMESPACES,
-    VALIDATING,
-    leases,
-    rings,
-)
+from sharder.kube.typed_stores import EVENTS, MUTATING, NAMESPACES, VALIDATING, leases, rings
 from sharder.metrics.collectors import Metrics
 from sharder.runtime.backoff import Rng
 from sharder.runtime.child_process import Compute

@@ -15,13 +15,7 @@ from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.movement.ring_pass import RingPass
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import (
-    MAX_NAMESPACES,
-    NAMESPACES,
-    Part,
-    ResourceKey,
-    parts_of,
-)
+from sharder.controllers.scope import MAX_NAMESPACES, NAMESPACES, Part, ResourceKey, parts_of
 from sharder.core.api.lease import to_the_second
 from sharder.core.api.ring import LastResync
 from sharder.core.errors import ApiError

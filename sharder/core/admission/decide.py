@@ -13,14 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sharder.core.admission.acknowledgement import Writer, can_be_shard, is_replaced, objection
-from sharder.core.admission.answers import (
-    PASS,
-    Decision,
-    owned,
-    place,
-    restore,
-    waiting,
-)
+from sharder.core.admission.answers import PASS, Decision, owned, place, restore, waiting
 from sharder.core.api.meta import PartialObject
 from sharder.core.keys import generated_name
 from sharder.core.leases.membership import Standing
