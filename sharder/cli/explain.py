@@ -20,11 +20,11 @@ from sharder.core.preview.plan import PlanReport, plan_ring, report
 from sharder.core.preview.state import Action, Planned, advice
 from sharder.core.preview.what_if import AS_IT_IS, WhatIf
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from sharder.core.status.phases import ShardPhase
+from sharder.core.status.phases import WHY_MISSING, ShardPhase
 
 _UNAVAILABLE: Final[Mapping[Standing, str]] = {
     Standing.LEAVING: "its Lease is invalid, so it gets no new objects",
-    Standing.MISSING: "it does not hold its Lease, or another shard has the same name",
+    Standing.MISSING: WHY_MISSING,
     Standing.GONE: "it has released or lost its Lease",
 }
 """Why an unavailable shard cannot get an object."""

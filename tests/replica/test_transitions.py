@@ -74,7 +74,8 @@ async def test_a_deleted_lease_is_told_long_before_its_objects_are_taken(world: 
     world.puppets["p1"].kill()
     await world.write("DELETE", f"{LEASE_PATH}/p1")
     assert await reader.news() == {
-        "ShardMissing": "shard p1 missing: no Lease, but might be working, so the objects stay"
+        "ShardMissing": "shard p1 missing: no held Lease, or another shard of the same "
+        "name; might be working, so the objects stay"
     }
     assert set(await reader.news(40)) == {"ShardLost"}
 

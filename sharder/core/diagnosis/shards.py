@@ -14,7 +14,7 @@ from sharder.core.leases.membership import Members, ring_of
 from sharder.core.leases.shard import Shard, shard_of
 from sharder.core.leases.state import is_held
 from sharder.core.names import RING_LABEL, RingName, ShardName
-from sharder.core.status.phases import ShardPhase, leases_of
+from sharder.core.status.phases import WHY_MISSING, ShardPhase, leases_of
 from sharder.core.texts import counted, named
 
 SHARDS: Final = "shards"
@@ -84,8 +84,7 @@ def by_phase(ring: RingName, shards: Sequence[ShardFacts]) -> Iterator[Finding]:
         yield warn(SHARDS, f"{_are(late)} late", advice, why=why, run=_events(late))
     missing = [shard for shard in shards if shard.phase is ShardPhase.MISSING]
     if missing:
-        why = "holds no Lease, but might be working: the objects stay until it has surely stopped"
-        run = (leases_command(ring),)
+        why, run = f"{WHY_MISSING}; might be working, so the objects stay", (leases_command(ring),)
         yield warn(SHARDS, f"{_are(missing)} missing", why=why, run=run)
     for shard in shards:
         if shard.phase.owns and (shard.evacuating or shard.cordoned):

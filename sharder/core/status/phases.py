@@ -35,7 +35,7 @@ class ShardPhase(StrEnum):
     LEAVING = "leaving"
     """Its Lease is invalid: its objects are drained."""
     MISSING = "missing"
-    """It might be working, but holds no Lease: its objects stay until it has surely stopped."""
+    """It might be working, see `WHY_MISSING`: its objects stay until it has surely stopped."""
     LOST = "lost"
     """It stopped renewing, and the sharder took its Lease."""
     LEFT = "left"
@@ -50,6 +50,9 @@ class ShardPhase(StrEnum):
     def is_gone(self) -> bool:
         """Whether its objects are reassigned at once."""
         return self is ShardPhase.LOST or self is ShardPhase.LEFT
+
+
+WHY_MISSING: Final = "no held Lease, or another shard of the same name"
 
 
 def phases_of(members: Members, before: Collection[ShardName] = ()) -> dict[ShardName, ShardPhase]:
@@ -142,7 +145,7 @@ class Transition:
 
 _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.LOST: "{who} lost: Lease expired or deleted; available shards: {available}",
-    Kind.MISSING: "{who} missing: no Lease, but might be working, so the objects stay",
+    Kind.MISSING: f"{{who}} missing: {WHY_MISSING}; might be working, so the objects stay",
     Kind.LEFT: "{who} left; available shards: {available}",
     Kind.JOINED: "{who} joined; available shards: {available}",
     Kind.REBALANCED: "{detail}",

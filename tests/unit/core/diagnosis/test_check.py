@@ -15,7 +15,7 @@ from sharder.core.names import PROBLEM_ANNOTATION
 from sharder.core.preview.observe import members_of
 from sharder.core.status.phases import ShardPhase
 from tests.support.alerts import FILE as ALERTS
-from tests.support.values import NOW, A, B, available, lease, ring
+from tests.support.values import NOW, A, B, C, available, lease, ring
 
 READY = Condition(type="Ready", status="True", reason="ReconciliationSucceeded")
 
@@ -116,11 +116,12 @@ def test_a_shard_that_cannot_work_is_named_with_the_reason_and_only_once() -> No
             "shard-b renewed the Lease 60s in the future => correct the clock",
         ),
         (lease(B, seconds=None), f"1 invalid Lease: default/{B}: "),
+        (lease(C, namespace="b"), f"shard {C} is missing: no held Lease, or another shard of "),
     ],
-    ids=["late", "future", "invalid"],
+    ids=["late", "future", "invalid", "held twice"],
 )
 def test_a_lease_with_a_fault_is_named(bad: Lease, said: str) -> None:
-    (found,) = faults(reported(), lease(A), bad)
+    (found,) = faults(reported(), lease(A), lease(C), bad)
 
     assert found.level is Level.WARN
     assert found.said.startswith(said)
