@@ -17,17 +17,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from sharder.controllers.cache_events import (
-    LEASES,
-    Subscriber,
-    WatchHealth,
-)
 from sharder.controllers.ring_store import NamespaceSelection, RingStore
 from sharder.controllers.scope import splits
+from sharder.controllers.subscriber import Subscriber
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import LabelSelector, PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.leases.register import Membership
+from sharder.core.leases.watch_health import LEASES, WatchHealth
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.core.placement.strategy import CustomFunction
 from sharder.core.ring.build import build
@@ -74,7 +71,7 @@ class ClusterCache:
         self._rng = rng
         self.membership = Membership(clock.monotonic())
         self.namespaces = NamespaceSelection(excluded)
-        self.health = WatchHealth(WATCHES, clock, self.membership.note_outage)
+        self.health = WatchHealth(WATCHES, clock.monotonic, self.membership.note_outage)
         allowance = partial(Allowance, BURST, PACE_SECONDS)
         self._allowances = defaultdict[RingName, Allowance](allowance)
         self._late = set[RingName]()

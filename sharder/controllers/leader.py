@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NoReturn
 
-from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.counting.tallies import TallyMonitor
 from sharder.controllers.lease_controller import LeaseController
 from sharder.controllers.movement.controller import HandoverLoop, Movement
@@ -19,6 +18,7 @@ from sharder.controllers.ports import Ports
 from sharder.controllers.ring_controller import RingController
 from sharder.controllers.ring_status import StatusReports
 from sharder.controllers.ring_transitions import RingTransitions
+from sharder.controllers.subscriber import Subscriber
 from sharder.core.errors import LeaseLost
 from sharder.core.names import NO_RING, VALIDATION_NAME, ObjectRef, RingName
 from sharder.core.webhook_configuration import validation_of

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
-from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.ports import Ports
 from sharder.controllers.ring_status import about
+from sharder.controllers.subscriber import Subscriber
 from sharder.core.api.ring import ControllerRing, LastRebalance
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot

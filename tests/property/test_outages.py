@@ -1,28 +1,18 @@
 """The promises about outages, for any outages: they are subtracted."""
 
+from types import SimpleNamespace
+
 from hypothesis import given
 from hypothesis import strategies as st
-from typing_extensions import override
 
-from sharder.controllers.cache_events import LEASES, WatchHealth
 from sharder.core.leases.register import Membership
-from sharder.runtime.clock import SystemClock
+from sharder.core.leases.watch_health import LEASES, WatchHealth
 from tests.support.values import DEMO, A, lease
 
 TWO_DURATIONS = 30
 
 gaps = st.lists(st.tuples(st.integers(1, 60), st.integers(0, 90)), max_size=6)
 """How long it was quiet before each outage, and how long the outage was, in seconds."""
-
-
-class Clock(SystemClock):
-    """A clock that a test sets."""
-
-    time = 0.0
-
-    @override
-    def monotonic(self) -> float:
-        return self.time
 
 
 def spans_of(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -67,9 +57,9 @@ def test_a_shard_that_died_is_taken_two_durations_later_and_what_was_blind_since
 def test_from_a_failed_call_until_the_next_answer_all_time_counts(
     answers: list[bool], pause: int
 ) -> None:
-    clock = Clock()
+    clock = SimpleNamespace(time=0.0)
     membership = Membership(0.0)
-    health = WatchHealth([LEASES], clock, membership.note_outage)
+    health = WatchHealth([LEASES], lambda: clock.time, membership.note_outage)
     membership.see(lease(A), 0.0)
     failing_since, counted = None, set[int]()
     for number, answered in enumerate(answers):
@@ -86,9 +76,9 @@ def test_from_a_failed_call_until_the_next_answer_all_time_counts(
 
 
 def test_the_view_of_a_process_that_was_paused_is_stale_until_it_has_caught_up() -> None:
-    clock = Clock()
+    clock = SimpleNamespace(time=0.0)
     membership = Membership(0.0)
-    health = WatchHealth([LEASES], clock, membership.note_outage)
+    health = WatchHealth([LEASES], lambda: clock.time, membership.note_outage)
     stale = dict[float, bool]()
 
     for clock.time in (2.9, 5.8):

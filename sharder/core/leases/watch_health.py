@@ -1,4 +1,4 @@
-"""Who is notified of changes of the cluster, and how well they are seen.
+"""How well this process sees the Leases.
 
 If the API server does not answer, that says nothing about the shards.  So the time of an outage,
 in which this process did not see the Leases, does not count as time without a renewal
@@ -6,31 +6,9 @@ in which this process did not see the Leases, does not count as time without a r
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from sharder.core.errors import ApiError, Expired
-from sharder.core.names import ObjectRef, RingName
-from sharder.runtime.clock import Clock
-
-
-def _ignore(*_about: object) -> None:
-    """Do nothing: the default of a callback."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscriber:
-    """The callbacks of one subscriber; they run on the event loop and must not block."""
-
-    ring: Callable[[RingName], None] = _ignore
-    """The ring, its members or its namespaces changed, or the ring was deleted."""
-    steps: Callable[[RingName], None] = _ignore
-    """The ring changed so that any of its objects can need another step."""
-    scope: Callable[[RingName, frozenset[str]], None] = _ignore
-    """Only the ring's namespaces changed; these were added to its scope."""
-    lease: Callable[[ObjectRef], None] = _ignore
-    """A Lease was written or deleted."""
-
 
 LEASES = "leases"
 """The watch whose gaps count as outages."""
@@ -53,17 +31,20 @@ class WatchHealth:
     """The first sync and the errors of each watch, and the gaps in the watch of Leases."""
 
     def __init__(
-        self, watches: Iterable[str], clock: Clock, on_outage: Callable[[float, float], None]
+        self,
+        watches: Iterable[str],
+        monotonic: Callable[[], float],
+        on_outage: Callable[[float, float], None],
     ) -> None:
         """Start with nothing listed, and with a current view of the Leases.
 
         `on_outage` is called with each span of time in which no Lease could be seen.
         """
-        self._clock = clock
+        self._monotonic = monotonic
         self._on_outage = on_outage
         self._unsynced = set(watches)
         self._errors: dict[str, ApiError] = {}
-        now = clock.monotonic()
+        now = monotonic()
         self._heard = now
         """When the watch of Leases was last known to be connected."""
         self._blind_since: float | None = None
@@ -96,14 +77,14 @@ class WatchHealth:
 
     def is_stale(self) -> bool:
         """Return whether Leases were not seen for so long that shards can have come and gone."""
-        now = self._clock.monotonic()
+        now = self._monotonic()
         if now - self._ran >= PAUSE_SECONDS or now < self._caught_up:
             return True
         return self._blind_since is not None and now - self._blind_since >= STALE_SECONDS
 
     def runs(self) -> None:
         """Record that this process is not paused; called every second."""
-        now = self._clock.monotonic()
+        now = self._monotonic()
         if now - self._ran >= PAUSE_SECONDS:
             self._caught_up = now + CATCH_UP_SECONDS
         self._ran = now
@@ -111,7 +92,7 @@ class WatchHealth:
     def saw(self, what: str, *, is_list: bool) -> None:
         """Record an event of a watch; a list of Leases blocks all steps until it is `synced`."""
         if what == LEASES:
-            self._heard, self._blind_since = self._clock.monotonic(), None
+            self._heard, self._blind_since = self._monotonic(), None
             if is_list:
                 self._errors.setdefault(LEASES, Expired("Leases are being listed"))
 
@@ -128,7 +109,7 @@ class WatchHealth:
         Callers with regular requests report them here: from a failed call until the next answer,
         no shard could renew its Lease either.
         """
-        now, first = self._clock.monotonic(), self._failing_since
+        now, first = self._monotonic(), self._failing_since
         self._note(now, sees=answered and self.sees_leases())
         if answered:
             self._failing_since = None
@@ -145,7 +126,7 @@ class WatchHealth:
         # A Lease that is unchanged after a relist was not renewed, so a relist is not a gap.
         if what != LEASES or isinstance(error or known, Expired):
             return
-        now = self._clock.monotonic()
+        now = self._monotonic()
         self._on_outage(self._heard, now)
         if error is None:
             self._heard = now
