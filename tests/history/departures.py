@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from sharder.core.names import SHARDER_IDENTITY
 from tests.history.moments import downs_of, outages_of
-from tests.history.traces import Held, Span, Trace, Write
+from tests.history.traces import Happening, Held, Span, Trace, Write
 
 CLOCK_SECONDS: Final = 0.3
 """So much two times can be apart that were read off the clocks of two processes."""
@@ -89,10 +89,12 @@ def robberies(trace: Trace) -> Iterator[str]:
     """Yield Leases that the leader took too soon, or from a shard that was never away.
 
     Two durations must have passed since the last renewal, without the time in which the API
-    server was away: the shard could not renew then.
+    server was away: the shard could not renew then.  A shard that stops can hang in its last
+    request.
     """
     downs, by_shard = downs_of(trace), defaultdict[str, list[Held]](list)
     outages = outages_of(trace)
+    stops = [(each.process, each.at) for each in trace.events if each.kind is Happening.TERMINATED]
     for lease in trace.leases:
         by_shard[lease.shard].append(lease)
     for shard, states in by_shard.items():
@@ -105,7 +107,8 @@ def robberies(trace: Trace) -> Iterator[str]:
             seconds = silence.end - silence.begin
             is_early = seconds - outage < 2 * before.seconds - slack
             was_away = any(d.touches(silence.begin, silence.end, after=0) for d in downs[shard])
-            if is_early or not was_away:
+            stops_then = any(s == shard and silence.begin < at < silence.end for s, at in stops)
+            if is_early or not (was_away or stops_then):
                 without = f", {outage:.1f} s of them in outages" if outage else ""
                 yield f"{shard}: {seconds:.1f} s after its last renewal{without}"
 

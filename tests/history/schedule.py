@@ -106,20 +106,23 @@ LASTS: Final[Mapping[Kind, tuple[float, float]]] = {
     Kind.EDIT_RING: (3, 15),
 }
 """The least and the most seconds; other faults are done at once."""
-APART: Final = (1.0, 7.0)
-"""Seconds between two faults."""
 OUTAGES: Final = {Kind.API_SERVER, Kind.ETCD}
 CALM: Final = 25.0
 """Seconds after an outage in which there is none: else the service never comes to rest."""
 
 
 def schedule(
-    rng: Random, seconds: float, *, shards: Sequence[str], sharders: Sequence[str]
+    rng: Random,
+    seconds: float,
+    *,
+    apart: tuple[float, float] = (1.0, 7.0),
+    shards: Sequence[str],
+    sharders: Sequence[str],
 ) -> list[Fault]:
     """Return faults in the order of time, none on a process that another one still lasts for."""
     busy: dict[str, float] = {}
     faults, at = list[Fault](), 0.0
-    while (at := at + rng.uniform(*APART)) < seconds:
+    while (at := at + rng.uniform(*apart)) < seconds:
         kind, who = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
         names = {_SHARD: shards, _SHARDER: sharders}.get(who, WAYS.get(kind, [""]))
         target = rng.choice(names)

@@ -29,7 +29,9 @@ from tests.stage.stage import CONFIGMAPS, WEBSITES, Stage
 SITES: Final = "/apis/example.com/v1/namespaces/default/websites"
 STRATEGIES: Final = ("ConsistentHash", "Rendezvous", "BoundedLoad", "Spread", "LeastLoaded")
 WEIGHTS: Final = {"POST": 6, "PUT": 8, "PATCH": 12, "DELETE": 3}
-FAULT_SECONDS: Final = 30.0
+FAULT_SECONDS: Final = 12.0
+APART: Final = 0.3, 2.2
+"""Seconds between two faults: many at once find more bugs than many in a row."""
 REQUEST_SECONDS: Final = 40.0
 """How long a user waits: a webhook that does not answer takes 5 s, for each try of the server."""
 REST_SECONDS: Final = 60.0
@@ -134,10 +136,11 @@ class _Play:
             stage.replica(name)
         for name in SHARDS:
             self._start(name)
-        await asyncio.sleep(6)
+        await asyncio.sleep(3)
         for _ in range(self.setup.objects):
             await self._act("POST")
-        everything = schedule(self.rng, FAULT_SECONDS, shards=SHARDS, sharders=SHARDERS)
+        who = {"shards": SHARDS, "sharders": SHARDERS}
+        everything = schedule(self.rng, FAULT_SECONDS, apart=APART, **who)
         unplayed = UNPLAYED if self.setup.fence else UNPLAYED | FENCED
         self.planned = [fault for fault in everything if fault.kind not in unplayed]
         began = loop.time()
