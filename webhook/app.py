@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from sharder.core.names import METRICS_PATH, VALIDATION_PATH, WEBHOOK_PATH_PREFIX
-from webhook.endpoint import AdmissionEndpoint
+from webhook.admission import AdmissionEndpoint
 from webhook.messages import Answer, App, Body, Fields, Route, refusal
 from webhook.ring_validation import RingValidation
 

@@ -18,7 +18,7 @@ from sharder.core.errors import InvalidObject
 from sharder.core.names import API_GROUP, RingName
 from sharder.core.validation import Refusal, refusals, warnings
 from webhook.messages import Answer, Body, Route, printable, refusal
-from webhook.review import Asked, Envelope, Response, Reviewed, answer, request_in
+from webhook.review_codec import Asked, Envelope, Response, Reviewed, answer, request_in
 
 
 class RingRequest(Asked, frozen=True, kw_only=True, rename="camel"):

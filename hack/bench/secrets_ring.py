@@ -18,7 +18,7 @@ from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.core.placement.counting.counts import Entry
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
-from webhook.review import decode
+from webhook.review_codec import decode
 
 RING: Final = RingName("my-ring")
 SECRETS: Final = GroupResource("", "secrets")

@@ -28,8 +28,8 @@ from sharder.core.names import RingName
 from sharder.core.placement.counting.tally import LIVES
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.metrics.registry import service_metrics
+from webhook.admission import AdmissionEndpoint
 from webhook.app import webhook_app
-from webhook.endpoint import AdmissionEndpoint
 from webhook.ring_validation import RingValidation
 from webhook.server import Server
 from webhook.tls import ServerTls

@@ -61,13 +61,13 @@ DAMAGES: Final[Mapping[str, Damage]] = {
         f"{_APP}::test_a_body_that_turns_out_too_large_is_refused",
     ),
     "A13": Damage(
-        "webhook/review.py",
+        "webhook/review_codec.py",
         "except RecursionError:",
         "except ZeroDivisionError:",
         f"{_APP}::test_an_update_with_deep_nesting_cannot_change_the_owner",
     ),
     "A14": Damage(
-        "webhook/endpoint.py",
+        "webhook/admission.py",
         "if request.problem:",
         "if not request:",
         f"{_APP}::test_metadata_that_cannot_be_read_is_allowed_with_a_warning",
@@ -86,7 +86,7 @@ DAMAGES: Final[Mapping[str, Damage]] = {
         "test_leases_that_make_no_shard_are_reported_once_and_never_written",
     ),
     "A17": Damage(
-        "webhook/endpoint.py",
+        "webhook/admission.py",
         "if trusted and tally is not None",
         "if tally is not None",
         f"{_APP}::test_a_request_without_the_token_is_answered_and_reserves_no_room",

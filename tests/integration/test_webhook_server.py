@@ -29,8 +29,8 @@ from tests.unit.webhook.reviews import (
     review_of,
     validation_with,
 )
+from webhook.admission import AdmissionEndpoint
 from webhook.app import webhook_app
-from webhook.endpoint import AdmissionEndpoint
 from webhook.messages import Answer, App, Body
 from webhook.ring_validation import RingValidation
 from webhook.server import Server

@@ -35,8 +35,8 @@ from sharder.runtime.events import Recorder
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.lease_record import Candidate
 from sharder.runtime.supervisor import supervise
+from webhook.admission import AdmissionEndpoint
 from webhook.app import metrics_app, webhook_app
-from webhook.endpoint import AdmissionEndpoint
 from webhook.messages import App
 from webhook.ring_validation import RingValidation
 

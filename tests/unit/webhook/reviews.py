@@ -16,9 +16,9 @@ from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.metrics.registry import service_metrics
 from tests.support.values import DEMO, WIDGETS, obj, snapshot
+from webhook.admission import AdmissionEndpoint
 from webhook.app import webhook_app
 from webhook.connection import Connection, Port
-from webhook.endpoint import AdmissionEndpoint
 from webhook.messages import App
 from webhook.ring_validation import RingValidation
 

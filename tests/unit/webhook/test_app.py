@@ -31,7 +31,7 @@ from tests.unit.webhook.reviews import (
 )
 from webhook.app import health_app
 from webhook.messages import MAX_WARNING_CHARACTERS
-from webhook.review import encode
+from webhook.review_codec import encode
 
 
 def allowing(result: Exchange) -> Response:

@@ -1,4 +1,4 @@
-"""The admission endpoint: bytes → decode → decide → encode → bytes.
+"""The endpoint of admission: bytes → decode → decide → encode → bytes.
 
 It does no I/O and rebuilds nothing, so a plain call answers each request, except for those that
 take long: these are decoded in slices, one request at a time.
@@ -15,9 +15,8 @@ from sharder.core.errors import InvalidObject
 from sharder.core.names import WEBHOOK_PATH_PREFIX, RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.metrics.collectors import Metrics
-from webhook import review
 from webhook.messages import MAX_STRANGER_BYTES, Answer, Body, Reply, Route, refusal
-from webhook.review import Reviewed
+from webhook.review_codec import Reviewed, decode, decode_in_slices, encode
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +84,7 @@ class AdmissionEndpoint:
         if len(body) > MAX_STRANGER_BYTES:
             return self._reply_in_slices(name, body, trusted=trusted)
         try:
-            return self._answer(name, review.decode(body), trusted=trusted)
+            return self._answer(name, decode(body), trusted=trusted)
         except RecursionError:
             return self._reply_in_slices(name, body, trusted=trusted)
         except InvalidObject as error:
@@ -94,7 +93,7 @@ class AdmissionEndpoint:
     async def _reply_in_slices(self, name: RingName, body: Body, *, trusted: bool) -> Answer:
         async with self._slow:
             try:
-                return self._answer(name, await review.decode_in_slices(body), trusted=trusted)
+                return self._answer(name, await decode_in_slices(body), trusted=trusted)
             except InvalidObject as error:
                 return self._malformed(error)
 
@@ -106,7 +105,7 @@ class AdmissionEndpoint:
         try:
             snapshot = self._rings(name)
             decision = self._decide(name, snapshot, request)
-            content = review.encode(request.uid, decision)
+            content = encode(request.uid, decision)
             if snapshot is not None and request.review is not None and not request.dry_run:
                 self._note(snapshot, request.review, decision, trusted=trusted)
         except Exception:
@@ -114,7 +113,7 @@ class AdmissionEndpoint:
             log.exception(
                 "admission failed, request allowed: report this bug", extra={"ring": name}
             )
-            failed = review.encode(request.uid, _FAILED)
+            failed = encode(request.uid, _FAILED)
             return Answer(200, failed, partial(self._answered, NO_RING, _FAILED.outcome))
         ring = NO_RING if snapshot is None else name
         return Answer(200, content, partial(self._answered, ring, decision.outcome))
