@@ -22,7 +22,7 @@ from typing_extensions import override
 from sharder.core.errors import LeaseLost
 from sharder.core.names import GroupResource
 from sharder.kopf.drains import Drains, Touch
-from sharder.kopf.gate import HandlerGate
+from sharder.kopf.handler_gate import HandlerGate
 from sharder.metrics.shard import process_metrics
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder

@@ -15,7 +15,7 @@ import kopf
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import ConfigError, SharderError
 from sharder.core.names import GroupResource, RingName, ShardName, parse_resource
-from sharder.kopf.gate import HandlerGate
+from sharder.kopf.handler_gate import HandlerGate
 from sharder.kopf.lease_thread import LeaseThread
 from sharder.shard.identity import Identity
 from sharder.shard.settings import Settings, local_settings

@@ -10,10 +10,10 @@ from aiohttp import web
 from sharder.core.errors import Rewound
 from sharder.core.nesting import whole
 from sharder.kube.passage import Answer
-from sharder.proxy.gate import Refused
 from sharder.proxy.here import Here
 from sharder.proxy.streams import INITIAL_END, Event, Sight, Stream, event_of
 from sharder.proxy.view import View
+from sharder.proxy.write_gate import Refused
 
 _TREE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 MAX_LINE: Final = 64 * 1024 * 1024

@@ -12,8 +12,8 @@ import msgspec
 
 from sharder.core.names import ObjectRef
 from sharder.proxy.bodies import lease_in
-from sharder.proxy.gate import Refused
 from sharder.proxy.targets import Target, Verb
+from sharder.proxy.write_gate import Refused
 from sharder.runtime.clock import Clock
 from sharder.shard.rights import LEASES
 

@@ -13,9 +13,9 @@ from multidict import CIMultiDict, MultiDict
 
 from sharder.kube.client import SILENT_SECONDS
 from sharder.kube.passage import Answer, Passage
-from sharder.proxy.gate import Refused
 from sharder.proxy.lists import WholeList
 from sharder.proxy.targets import as_json, is_set
+from sharder.proxy.write_gate import Refused
 
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 

@@ -14,13 +14,13 @@ from sharder.metrics.shard import process_metrics
 from sharder.ports import Store
 from sharder.proxy.arrivals import Arrivals
 from sharder.proxy.election import Lock
-from sharder.proxy.gate import Gate
 from sharder.proxy.health import Health
 from sharder.proxy.here import Here
 from sharder.proxy.server import ProxyServer
 from sharder.proxy.streams import Streams
 from sharder.proxy.view import View
 from sharder.proxy.work import Followers, Work
+from sharder.proxy.write_gate import WriteGate
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.task_pool import race, task_group
@@ -158,7 +158,7 @@ def view_of(context: ShardContext, handled: Handled, options: Options) -> View:
         at = ref if found.namespaced else ObjectRef("", ref.name)
         return (await cluster.objects(found).get(at)).metadata
 
-    gate = Gate(
+    gate = WriteGate(
         identity=identity,
         here=here,
         kinds={(each.group, context.found[each].kind): each for each in handled},

@@ -10,10 +10,10 @@ from sharder.core.errors import ApiError, InvalidObject
 from sharder.kube.passage import Passage
 from sharder.proxy.copies import copy
 from sharder.proxy.forward import Answered, Forwarder, copied, expired, path_of, plain, written
-from sharder.proxy.gate import Refused
 from sharder.proxy.streams import Selectors, Sight
 from sharder.proxy.targets import Target, Verb, is_set, target_of
 from sharder.proxy.view import View
+from sharder.proxy.write_gate import Refused
 from sharder.proxy.writes import Writes
 from sharder.shard.rights import LEASES
 

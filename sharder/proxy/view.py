@@ -11,9 +11,9 @@ from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import GroupResource
 from sharder.proxy.arrivals import Arrivals
 from sharder.proxy.election import Lock
-from sharder.proxy.gate import Gate, Refused
 from sharder.proxy.health import Health
 from sharder.proxy.streams import Selectors, Sight, Streams
+from sharder.proxy.write_gate import Refused, WriteGate
 from sharder.shard.identity import Ownership
 
 MAX_OUTSIDE: Final = 500
@@ -37,7 +37,7 @@ def _sights() -> deque[Sight]:
 class View:
     """The parts that all requests share."""
 
-    gate: Gate
+    gate: WriteGate
     streams: Streams
     arrivals: Arrivals
     lock: Lock

@@ -10,10 +10,10 @@ from sharder.core.errors import InvalidObject
 from sharder.kube.session import UNACKNOWLEDGED_SECONDS
 from sharder.proxy.bodies import deletion_of, labelled, owner_in
 from sharder.proxy.forward import Call, Forwarder, path_of, plain
-from sharder.proxy.gate import Refused, TooEarly
 from sharder.proxy.here import Main
 from sharder.proxy.targets import Target, Verb
 from sharder.proxy.view import View
+from sharder.proxy.write_gate import Refused, TooEarly
 
 
 class Writes:

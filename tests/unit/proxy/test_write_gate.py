@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from sharder.core.api.meta import ObjectMeta, OwnerReference
 from sharder.core.errors import NotFound
 from sharder.core.names import GroupResource, ObjectRef, drain_label, owner_label
-from sharder.proxy.gate import Gate, Refused
 from sharder.proxy.here import CACHED_SECONDS, PATIENCE_SECONDS, QUIET_SECONDS, Here, Main
 from sharder.proxy.targets import Target, Verb
+from sharder.proxy.write_gate import Refused, WriteGate
 from tests.unit.proxy.conftest import JOBS, ME, PODS, RING
 
 ONE, POD = ObjectRef("demo", "one"), ObjectRef("demo", "one-x")
@@ -60,7 +60,7 @@ class Shard:
         self.here.deliver(job())
         self.here.heard()
         self.now += CACHED_SECONDS
-        self.gate = Gate(
+        self.gate = WriteGate(
             identity=ME,
             here=self.here,
             kinds={("batch", "Job"): JOBS},

@@ -54,7 +54,7 @@ class TooEarly(Refused):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class WriteGate:
     """Decides which writes pass."""
 
     identity: Identity

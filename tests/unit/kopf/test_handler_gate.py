@@ -7,7 +7,7 @@ from typing import Any
 import kopf
 import pytest
 
-from sharder.kopf.gate import HandlerGate
+from sharder.kopf.handler_gate import HandlerGate
 from sharder.sdk.testing.fake_clock import settle
 from sharder.shard.identity import Identity
 from tests.support.values import DEMO, DRAIN, OWNER, SECRETS, A, B
