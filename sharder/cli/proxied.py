@@ -22,7 +22,7 @@ from sharder.proxy.server import ProxyServer
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.memory import settled
 from sharder.shard.lifecycle import until_signal
-from sharder.shard.membership import connected
+from sharder.shard.process import connected
 from sharder.shard.settings import local_settings
 
 

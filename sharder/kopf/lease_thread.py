@@ -29,8 +29,8 @@ from sharder.runtime.lease_lock import LeaseHolder
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Identity
 from sharder.shard.lifecycle import Workload
-from sharder.shard.membership import Membership, connected
 from sharder.shard.objects import OwnObject
+from sharder.shard.process import ShardProcess, connected
 from sharder.shard.settings import Settings
 from sharder.shard.watched import Watched
 
@@ -128,8 +128,8 @@ class LeaseThread(Workload):
                     rng=SystemRandom(),
                 )
                 handled = dict.fromkeys(self._resources, ())
-                membership = Membership(context=context, handled=handled, stop=self._stop)
-                await membership.serve(partial(self._begin, context))
+                process = ShardProcess(context=context, handled=handled, stop=self._stop)
+                await process.serve(partial(self._begin, context))
         except Exception as error:
             if not self._acquired.done() or self._ended.is_set():
                 raise

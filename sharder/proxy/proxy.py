@@ -27,7 +27,7 @@ from sharder.runtime.task_pool import race, task_group
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Handled, Identity, handled_of, resources_of
-from sharder.shard.membership import Membership
+from sharder.shard.process import ShardProcess
 from sharder.shard.rights import rights_behind_proxy
 from sharder.shard.settings import Settings
 
@@ -132,11 +132,11 @@ class Proxy:
     async def _be_shard(
         self, context: ShardContext, handled: Handled, view: View, followers: Followers
     ) -> None:
-        membership = Membership(
+        process = ShardProcess(
             context=context, handled=handled, needed=rights_behind_proxy, stop=self._stop
         )
         try:
-            await membership.serve(lambda holder: Work(context, view, followers, holder))
+            await process.serve(lambda holder: Work(context, view, followers, holder))
         except LeaseLost as error:
             _log.warning("%s", error)
 

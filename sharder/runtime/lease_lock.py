@@ -2,7 +2,7 @@
 
     holder = LeaseHolder(leases, ref, Candidate("me"), clock=clock, rng=rng)
     await holder.acquire()
-    await holder.while_held(work)           # LeaseLost cancels the work
+    await holder.run_while_held(work)       # LeaseLost cancels the work
     await holder.release()                  # after the work has ended
 
 Guarantee: no two holders are `valid` at once, as long as the speeds of their monotonic clocks
@@ -140,7 +140,7 @@ class LeaseHolder:
             with self._attempt():
                 await self._in_time(self._renew(), left)
 
-    async def while_held(self, work: Callable[[], Awaitable[object]]) -> None:
+    async def run_while_held(self, work: Callable[[], Awaitable[object]]) -> None:
         """Await `work`, and renew the Lease meanwhile.
 
         Raises:

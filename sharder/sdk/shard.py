@@ -21,8 +21,8 @@ from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Handled, Identity
 from sharder.shard.lifecycle import Workload, until_signal
-from sharder.shard.membership import Membership, connected
 from sharder.shard.objects import OwnObject
+from sharder.shard.process import ShardProcess, connected
 from sharder.shard.settings import Settings, local_settings
 from sharder.shard.watched import Watched
 
@@ -221,9 +221,9 @@ class Shard:
             clock=clock,
             rng=rng,
         )
-        membership = Membership(
+        process = ShardProcess(
             context=context, handled=self.handled, rights=self._rights, stop=self._stop
         )
-        await membership.serve(
+        await process.serve(
             lambda holder: Controllers(context, self._reconcilers, holds_lease=holder.valid)
         )

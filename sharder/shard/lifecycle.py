@@ -123,7 +123,7 @@ class Life:
         fitness = Fitness(context=context, holder=holder, problem=self.work.problem)
         try:
             if await self._take(fitness):
-                await self.holder.while_held(partial(self._work, fitness))
+                await self.holder.run_while_held(partial(self._work, fitness))
         except LeaseLost:
             is_lost = True
             raise

@@ -66,8 +66,8 @@ async def connected(settings: Settings, metrics: Metrics) -> AsyncGenerator[Clus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Membership:
-    """The membership of this process in a ring, until `stop` is set."""
+class ShardProcess:
+    """This process as a shard of a ring, until `stop` is set."""
 
     context: ShardContext
     handled: Handled
