@@ -19,15 +19,9 @@ from sharder.core.leases.shard import OBJECTS, Shard
 from sharder.core.names import API_GROUP, API_VERSION, ObjectRef, RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import (
-    DUPLICATES,
     FAILED,
-    INVALID,
     READY,
-    STRATEGY_FAILED,
-    UNREADABLE,
-    UNWRITABLE,
     DesiredCondition,
-    Fault,
     ObjectStats,
     condition_of,
     covered,
@@ -52,16 +46,6 @@ from sharder.runtime.reflector import POLL_SECONDS
 
 _log = logging.getLogger(__name__)
 
-
-_REASONS: Final = {
-    "spec": INVALID,
-    "shards": DUPLICATES,
-    "strategy": STRATEGY_FAILED,
-    "resync": UNREADABLE,
-    "write": UNWRITABLE,
-}
-"""The condition reason for each source of problems, the most important first; `FAILED` for all
-other sources."""
 
 PROVE_SECONDS: Final = 60.0
 """Seconds between two dry runs for a ring, fenced or not: a fence can be applied or removed at any
@@ -216,20 +200,14 @@ class StatusReports:
         return [condition for condition in conditions if condition is not None]
 
     def _ready(self, snapshot: RingSnapshot, failure: ApiError | None) -> DesiredCondition:
-        """Return whether the ring is ready; all problems together are one fault."""
         # An invalid ring is stored if the webhook was not called, or did not exist yet.
         refused = refusals(snapshot.ring, snapshot.placer.layout.custom)
         problems = self._movement.problems(snapshot.name) | {
             "spec": "; ".join(map(str, refused)),
             "shards": snapshot.members.validity.complaint,
-            "webhook": failure and f"cannot apply the webhook configuration: {failure}",
+            "webhook": f"cannot apply the webhook configuration: {failure}" if failure else None,
         }
-        known = {source: problem for source, problem in problems.items() if problem}
-        if not known:
-            return ready(None)
-        reasons = [reason for source, reason in _REASONS.items() if source in known]
-        text = "; ".join(known[source] for source in sorted(known))
-        return ready(Fault(next(iter(reasons), FAILED), text))
+        return ready(problems)
 
     async def _write(self, ring: ControllerRing, before: RingStatus, after: RingStatus) -> None:
         try:

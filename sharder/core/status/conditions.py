@@ -94,9 +94,16 @@ TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 
 READY: Final = "Ready"
 SUCCEEDED, FAILED = "ReconciliationSucceeded", "ReconciliationFailed"
-INVALID, DUPLICATES = "InvalidSpec", "DuplicateShardNames"
-UNREADABLE, UNWRITABLE = "ResourceUnreadable", "WriteForbidden"
-STRATEGY_FAILED = "StrategyFailed"
+NOT_READY: Final = {
+    "spec": "InvalidSpec",
+    "shards": "DuplicateShardNames",
+    "strategy": "StrategyFailed",
+    "resync": "ResourceUnreadable",
+    "write": "WriteForbidden",
+}
+"""Why a ring is not ready, by the source of the problem, the most important first: a person has to
+act.  For all other sources it is `FAILED`: the sharder retries and might succeed."""
+
 WATCHED: Final = "Watched"
 ALLOWED, MISSING, UNABLE = "WatchAllowed", "WatchMissing", "ShardUnable"
 COVERED: Final = "Covered"
@@ -117,14 +124,6 @@ VERBS: Final = "get, list, watch, patch"
 
 FROM_COUNTS: Final = frozenset({COVERED, EXHAUSTED})
 """Types whose message can contain a number of objects."""
-
-
-class Fault(NamedTuple):
-    """What keeps a ring from being ready."""
-
-    reason: str
-    """`FAILED` if the sharder retries and might succeed; otherwise a person has to act."""
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +148,14 @@ class DesiredCondition:
         return (known.status, known.reason) == (self.status, self.reason)
 
 
-def ready(fault: Fault | None) -> DesiredCondition:
-    """Return whether the ring is ready; `fault` is why it is not, and what to do about that."""
-    if fault is None:
+def ready(problems: Mapping[str, str | None]) -> DesiredCondition:
+    """Return whether the ring is ready: no source has a problem."""
+    known = {source: problem for source, problem in problems.items() if problem}
+    if not known:
         return DesiredCondition(READY, TRUE, SUCCEEDED, "ring is ready")
-    return DesiredCondition(READY, FALSE, fault.reason, fault.message)
+    reasons = (reason for source, reason in NOT_READY.items() if source in known)
+    text = "; ".join(known[source] for source in sorted(known))
+    return DesiredCondition(READY, FALSE, next(reasons, FAILED), text)
 
 
 def watched(

@@ -5,7 +5,6 @@ import pytest
 from sharder.core.api.ring import Condition, MovementSpec, RingStatus
 from sharder.core.status.conditions import (
     DesiredCondition,
-    Fault,
     ObjectStats,
     Troubled,
     covered,
@@ -49,12 +48,12 @@ ROOM = "False SufficientCapacity: no object waits for room on a shard"
 
 CASES = {
     "a ring that nothing keeps from working is ready": (
-        ready(None),
+        ready({"strategy": None}),
         "True ReconciliationSucceeded: ring is ready",
     ),
-    "a ring with a fault is not ready": (
-        ready(Fault("ResourceUnreadable", "cannot read x")),
-        "False ResourceUnreadable: cannot read x",
+    "the most important problem is the reason, and the message has them all": (
+        ready({"resync": "cannot read x", "spec": "y is invalid", "webhook": None}),
+        "False InvalidSpec: cannot read x; y is invalid",
     ),
     "watches that are there have no condition": (
         watched(NOTHING, (), {}, polled_every=30.0),

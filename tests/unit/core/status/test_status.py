@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from sharder.core.api.ring import Condition, RingStatus, ShardStatus
-from sharder.core.status.conditions import FAILED, DesiredCondition, Fault, ObjectStats, ready
+from sharder.core.status.conditions import DesiredCondition, ObjectStats, ready
 from sharder.core.status.status import StatusThrottle, is_urgent, status_of, with_counts
 from tests.support.values import NOW, ring
 
@@ -23,7 +23,7 @@ def status(
         before,
         shards=3,
         available=2,
-        conditions=[ready(None if problem is None else Fault(FAILED, problem)), *desired],
+        conditions=[ready({"webhook": problem}), *desired],
         now=NOW + timedelta(seconds=at),
     )
 
