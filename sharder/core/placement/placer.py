@@ -90,13 +90,13 @@ class Placer:
         return self.strategy.sticks
 
     def place(self, demand: Demand, counts: Counts) -> Choice:
-        """Return where the object belongs, by the counts of all objects."""
+        """Return the object's shard by the counts of all objects, or why none is feasible."""
         choice = None
-        for candidates in self._rounds(demand, counts):
+        for candidates in self._feasible(demand, counts):
             choice = self._choose(demand, candidates, counts)
             if choice.shard is not None:
                 break
-        return choice or Choice(None, self._why_none(demand, counts))
+        return choice or Choice(None, self._why_none_feasible(demand, counts))
 
     def objection(self, demand: Demand, shard: Shard, counts: Counts) -> str | None:
         """Return why an available shard cannot get the object, None if it can."""
@@ -139,7 +139,7 @@ class Placer:
         """Return the choice, with a reason or remark for every available shard."""
         choice = self.place(demand, counts)
         candidates: Sequence[Shard] = ()
-        for candidates in self._rounds(demand, counts):
+        for candidates in self._feasible(demand, counts):
             if choice.shard in {shard.name for shard in candidates}:
                 break
         return Explanation(
@@ -171,8 +171,8 @@ class Placer:
             ceilings.objection(shard, pinned=False) is None for shard in self.layout.open
         )
 
-    def _rounds(self, demand: Demand, counts: Counts) -> Iterable[Sequence[Shard]]:
-        """Return lists of candidates: at least one list, and more if the strategy takes none."""
+    def _feasible(self, demand: Demand, counts: Counts) -> Iterable[Sequence[Shard]]:
+        """Return lists of candidates to try in turn; none if no shard has room or fits."""
         rounds = self._usual
         if not self._asks_for_nothing(demand):
             fitting = [s for s in self.layout.available if self._objection(s, demand) is None]
@@ -258,7 +258,7 @@ class Placer:
                     return Choice(shard.name)
         return self.strategy.choose(demand, candidates, counts)
 
-    def _why_none(self, demand: Demand, counts: Counts) -> str:
+    def _why_none_feasible(self, demand: Demand, counts: Counts) -> str:
         """Return why no shard can have the object, in one sentence."""
         if not self.layout.available:
             return "no shard is available"
