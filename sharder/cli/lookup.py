@@ -48,7 +48,7 @@ def lease_of(snapshot: RingSnapshot, shard: str) -> Lease:
     """
     validity = snapshot.members.validity
     if shard in validity.duplicate_names:
-        raise ConfigError(f"ring {snapshot.name}: {validity.complaint}")
+        raise ConfigError(f"ring {snapshot.name}: {validity.name_conflict}")
     named = [lease for lease in validity.leases if lease.metadata.name == shard]
     if not named:
         known = ", ".join(sorted({lease.metadata.name for lease in validity.leases})) or "none"

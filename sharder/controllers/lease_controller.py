@@ -15,13 +15,8 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import Conflict, NotFound, Unavailable
 from sharder.core.leases.membership import ring_of
 from sharder.core.leases.shard import invalid_annotations
-from sharder.core.leases.state import (
-    MAX_LEASES,
-    ObservedLease,
-    ShardState,
-    duration_of,
-    problem_of,
-)
+from sharder.core.leases.state import ObservedLease, ShardState, duration_of, problem_of
+from sharder.core.leases.validity import MAX_LEASES
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
 from sharder.runtime.error_log import Once
 

@@ -204,7 +204,7 @@ class StatusReports:
         refused = refusals(snapshot.ring, snapshot.placer.layout.custom)
         problems = self._movement.problems(snapshot.name) | {
             "spec": "; ".join(map(str, refused)),
-            "shards": snapshot.members.validity.complaint,
+            "shards": snapshot.members.validity.name_conflict,
             "webhook": f"cannot apply the webhook configuration: {failure}" if failure else None,
         }
         return ready(problems)

@@ -49,7 +49,7 @@ DAMAGES: Final[Mapping[str, Damage]] = {
         "test_a_held_lease_that_is_watched_is_judged_by_its_silence_whatever_its_times_say",
     ),
     "A8": Damage(
-        "sharder/core/leases/state.py",
+        "sharder/core/leases/validity.py",
         "found = _SURPLUS if shards > MAX_LEASES else None",
         "found = None",
         f"{_LEASES}/test_validity.py::test_only_the_oldest_leases_count",

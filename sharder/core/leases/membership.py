@@ -12,13 +12,8 @@ from functools import cached_property
 
 from sharder.core.api.lease import Lease
 from sharder.core.leases.shard import Shard
-from sharder.core.leases.state import (
-    LeaseValidity,
-    classify,
-    is_given_up,
-    is_held,
-    was_released,
-)
+from sharder.core.leases.state import is_given_up, is_held, was_released
+from sharder.core.leases.validity import LeaseValidity, classify
 from sharder.core.names import RING_LABEL, RingName, ShardName
 
 

@@ -11,7 +11,8 @@ from math import inf
 from sharder.core.api.lease import Lease
 from sharder.core.leases.membership import Members, ring_of
 from sharder.core.leases.ring_leases import UNKNOWN_SILENCE, RingLeases
-from sharder.core.leases.state import ObservedLease, by_age, is_given_up, stops_after
+from sharder.core.leases.state import ObservedLease, is_given_up, stops_after
+from sharder.core.leases.validity import by_age
 from sharder.core.names import ObjectRef, RingName, ShardName
 
 

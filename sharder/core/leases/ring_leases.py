@@ -15,10 +15,8 @@ from sharder.core.leases.membership import Members, Standing, best, standing_by
 from sharder.core.leases.shard import Shard, shard_of
 from sharder.core.leases.state import (
     DEFAULT_DURATION,
-    MAX_LEASES,
     SILENT_DURATIONS,
     ObservedLease,
-    classify,
     duration_of,
     is_given_up,
     is_held,
@@ -26,6 +24,7 @@ from sharder.core.leases.state import (
     stops_after,
     was_released,
 )
+from sharder.core.leases.validity import MAX_LEASES, classify
 from sharder.core.names import ObjectRef, ShardName
 
 MAX_KEPT: Final = 2 * MAX_LEASES

@@ -1,26 +1,20 @@
-"""The state of a shard by its Lease, and which Leases of a ring make shards.
+"""The state of a shard by its Lease, and whether the Lease makes one.
 
 There are two judgements of a state, and they are separate on purpose.  `state_of` reads the times
 in the Lease.  A single read, such as one by the command line, shows nothing else.  The running
 service judges an `ObservedLease` by how long it has seen the Lease unchanged, on its own clock,
 because `renew_time` comes from the clock of another machine.
-
-Every client that can create Leases can label one with a ring's name.  So a Lease counts only if it
-is valid, and in one of the namespaces that the ring lists, if it lists any (docs/protocol.md,
-"Shards and their Leases", "When an object may be taken from a shard").
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from functools import cached_property
 
 from msgspec.structs import replace
 
 from sharder.core.api.lease import Lease, parse_time
-from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef, ShardName, is_label_value
+from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, is_label_value
 
 DEFAULT_DURATION = timedelta(seconds=15)
 """The default of client-go, for a Lease without a valid duration."""
@@ -116,12 +110,6 @@ def age_at(lease: Lease, now: datetime) -> timedelta:
     return DEFAULT_DURATION if renewed is None else now - renewed
 
 
-MAX_LEASES = 1024
-"""Maximum shards of one ring, the oldest ones; this bounds the cost of forged Leases."""
-
-_SURPLUS = f"the ring already has {MAX_LEASES} older shards"
-
-
 def problem_of(lease: Lease, namespaces: Collection[str] = ()) -> str | None:
     """Return why the Lease makes no shard, None if it makes one; no `namespaces` are all.
 
@@ -142,62 +130,6 @@ def problem_of(lease: Lease, namespaces: Collection[str] = ()) -> str | None:
     if not MIN_DURATION_SECONDS <= seconds <= MAX_DURATION_SECONDS:
         return f"leaseDurationSeconds must be {MIN_DURATION_SECONDS} to {MAX_DURATION_SECONDS}"
     return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LeaseValidity:
-    """The Leases of one ring, sorted into those that count and those that do not."""
-
-    leases: tuple[Lease, ...]
-    """The Leases in the ring's namespaces, oldest first, valid or not."""
-    problems: dict[ObjectRef, str]
-    """Why a Lease makes no shard, for each Lease that makes none."""
-    duplicate_names: frozenset[ShardName]
-    """Names of held Leases in more than one namespace: an owner label could mean either shard."""
-
-    @cached_property
-    def valid(self) -> tuple[Lease, ...]:
-        """The Leases that make shards, dead ones included, oldest first."""
-        return tuple(lease for lease in self.leases if lease.metadata.ref not in self.problems)
-
-    @property
-    def complaint(self) -> str | None:
-        """Why two shards of one name keep the ring from being ready, and what to do; or None."""
-        if not self.duplicate_names:
-            return None
-        names = ", ".join(sorted(self.duplicate_names))
-        return (
-            f"shards in two namespaces have the same name: {names}; their objects do not move: "
-            "stop one of the two, or set spec.shardNamespaces"
-        )
-
-
-def classify(leases: Iterable[Lease], namespaces: Collection[str]) -> LeaseValidity:
-    """Return which Leases of a ring are valid; without `namespaces` all namespaces count.
-
-    Only held Leases without a problem of their own count towards `MAX_LEASES`.
-    """
-    own, problems, shards = list[Lease](), dict[ObjectRef, str](), 0
-    for lease in sorted(leases, key=by_age):
-        found = problem_of(lease, namespaces)
-        if not namespaces or lease.metadata.namespace in namespaces:
-            own.append(lease)
-        if found is None and is_held(lease):
-            shards += 1
-            found = _SURPLUS if shards > MAX_LEASES else None
-        if found is not None:
-            problems[lease.metadata.ref] = found
-    held = Counter(lease.metadata.name for lease in own if is_held(lease))
-    return LeaseValidity(
-        leases=tuple(own),
-        problems=problems,
-        duplicate_names=frozenset(ShardName(name) for name in held if held[name] > 1),
-    )
-
-
-def by_age(lease: Lease) -> tuple[str, ObjectRef]:
-    """Return the key that sorts the oldest Lease first."""
-    return lease.metadata.creation_timestamp or "", lease.metadata.ref
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from sharder.core.api.meta import ObjectMeta
 from sharder.core.api.ring import ControllerRing, StrategyName
 from sharder.core.errors import ConfigError
 from sharder.core.leases.membership import ring_of
-from sharder.core.leases.state import DEFAULT_DURATION, classify, is_held
+from sharder.core.leases.state import DEFAULT_DURATION, is_held
+from sharder.core.leases.validity import classify
 from sharder.core.names import (
     CAPACITY_ANNOTATION,
     POOL_ANNOTATION,

@@ -8,7 +8,7 @@ from msgspec import structs
 from sharder.core.admission.acknowledgement import Writer
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.leases.membership import Standing
-from sharder.core.leases.state import classify
+from sharder.core.leases.validity import classify
 from sharder.core.names import SHARDER_IDENTITY, GroupResource, ShardName
 from tests.support.admissions import (
     NAMESAKE,

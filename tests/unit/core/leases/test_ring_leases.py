@@ -10,7 +10,7 @@ from sharder.core.api.lease import Lease, read_lease
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.register import Membership
 from sharder.core.leases.ring_leases import MAX_KEPT
-from sharder.core.leases.state import MAX_LEASES
+from sharder.core.leases.validity import MAX_LEASES
 from sharder.core.names import RING_LABEL, SHARDER_IDENTITY, RingName, ShardName
 from tests.support.values import DEMO, A, B, C, lease
 

@@ -1,8 +1,9 @@
-"""Facts about `sharder.core.leases.state`: which Leases of a ring count."""
+"""Facts about `sharder.core.leases.validity`: which Leases of a ring count."""
 
 import pytest
 
-from sharder.core.leases.state import MAX_LEASES, classify, problem_of
+from sharder.core.leases.state import problem_of
+from sharder.core.leases.validity import MAX_LEASES, classify
 from sharder.core.names import SHARDER_IDENTITY
 from tests.support.values import SELF, A, B, C, lease
 
@@ -35,16 +36,16 @@ def test_a_name_that_is_held_twice_is_named_with_what_to_do() -> None:
     validity = classify([lease(A), lease(A, namespace="another"), lease(B)], ())
 
     assert validity.duplicate_names == {A}
-    assert validity.complaint is not None
-    assert A in validity.complaint
-    assert "shardNamespaces" in validity.complaint
+    assert validity.name_conflict is not None
+    assert A in validity.name_conflict
+    assert "shardNamespaces" in validity.name_conflict
 
 
 def test_a_name_held_once_or_elsewhere_is_no_twin() -> None:
     released = [lease(A), lease(A, namespace="another", holder="")]
     foreign = [lease(C), lease(C, namespace="another")]
 
-    assert classify(released, ()).complaint is None
+    assert classify(released, ()).name_conflict is None
     assert classify(foreign, ["default"]).duplicate_names == frozenset()
 
 

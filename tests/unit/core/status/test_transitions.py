@@ -6,7 +6,7 @@ import pytest
 
 from sharder.core.api.lease import Lease
 from sharder.core.leases.membership import Members, Standing
-from sharder.core.leases.state import classify
+from sharder.core.leases.validity import classify
 from sharder.core.names import SHARDER_IDENTITY, ShardName
 from sharder.core.status.phases import (
     Kind,
