@@ -22,17 +22,6 @@ from tests.replica.world import (
 from tests.stage.stage import eventually
 
 
-async def waited(world: World, resource: GroupResource, *names: str) -> dict[str, float]:
-    """Return for each object after how many seconds it has an owner; 30 if it gets none."""
-    began, got = world.loop.time(), dict.fromkeys(names, 30.0)
-    while world.loop.time() < began + 30 and 30.0 in got.values():
-        for name in names:
-            if world.owners(resource)[name] not in {"", "*"} and got[name] == 30.0:
-                got[name] = world.loop.time() - began
-        await asyncio.sleep(0.05)
-    return got
-
-
 @staged
 async def test_new_objects_are_assigned_within_a_second_many_by_one_list(world: World) -> None:
     await world.quiet("p0", "p1")
@@ -43,8 +32,8 @@ async def test_new_objects_are_assigned_within_a_second_many_by_one_list(world: 
     world.user.link.delay = world.replicas["r0"].link.delay = 0.0
     for number in range(40):
         await world.put(f"s{number}")
-    assert max((await waited(world, SITES, *(f"s{n}" for n in range(40)))).values()) < 1
-    assert await waited(world, CONFIGMAPS, "child") == {"child": pytest.approx(0.5, abs=0.5)}
+    assert max((await world.waited(SITES, *(f"s{n}" for n in range(40)))).values()) < 1
+    assert await world.waited(CONFIGMAPS, "child") == {"child": pytest.approx(0.5, abs=0.5)}
     assert world.owners(CONFIGMAPS) == {"child": "p0", "lone": ""}
     assert len(world.requests("GET", "/websites/")) - reads < 40
     assert world.metric("unassigned_objects", **SERIES) == 0
@@ -78,7 +67,7 @@ async def test_only_what_was_surely_released_does_not_wait(
         await world.label(name, {OWNER: None}, resource)
     await world.label("recent", {DRAIN: None}, resource)
     await world.label("recent", {OWNER: None}, resource)
-    got = await waited(world, resource, *drains, "lost", "asked", "blip")
+    got = await world.waited(resource, *drains, "lost", "asked", "blip")
 
     assert got.pop("released") < 0.5
     assert all(UNSEEN - 0.3 <= seconds <= UNSEEN + 1.5 for seconds in got.values()), got
@@ -93,7 +82,7 @@ async def test_no_object_is_new_because_a_clock_is_late_or_the_leader_assigned_i
     await world.put("site")
     await eventually(lambda: world.owner("site"), within=1)
     await world.label("site", {OWNER: None})
-    assert (await waited(world, SITES, "site"))["site"] >= UNSEEN - 0.3
+    assert (await world.waited(SITES, "site"))["site"] >= UNSEEN - 0.3
 
 
 @staged

@@ -262,6 +262,16 @@ class World(FaultyStage):
         """Return the metadata of an object."""
         return self.objects(resource)[ObjectRef("default", name)].meta
 
+    async def waited(self, resource: GroupResource, *names: str) -> dict[str, float]:
+        """Return for each object after how many seconds it has an owner; 30 if it gets none."""
+        began, got = self.loop.time(), dict.fromkeys(names, 30.0)
+        while self.loop.time() < began + 30 and 30.0 in got.values():
+            for name in names:
+                if self.owners(resource)[name] not in {"", "*"} and got[name] == 30.0:
+                    got[name] = self.loop.time() - began
+            await asyncio.sleep(0.05)
+        return got
+
     def counts(self) -> dict[str, int]:
         """Return how many websites are on each shard."""
         owners = list(self.owners().values())

@@ -94,10 +94,11 @@ class HandoverQueue:
     def settle(self, key: ObjectKey) -> None:
         """Drop an object that has an owner now, unless an attempt at it has failed.
 
-        On standby drop that too: another replica does the work.
+        On standby drop that too: another replica does the work, unless it was our own write.
         """
-        self._progress[key.ring] = self._clock.monotonic()
         record = self.table.get(key)
+        if State.UNASSIGNED in record.states and not record.in_work:
+            self._progress[key.ring] = self._clock.monotonic()
         if record.due < inf and (self._grace or not record.failures):
             self.table.schedule(key, inf)
         self.table.settle(key)
