@@ -14,6 +14,7 @@ from sharder.controllers.counting.tallies import TallyMonitor
 from sharder.controllers.lease_controller import LeaseController
 from sharder.controllers.movement.controller import HandoverLoop, Movement
 from sharder.controllers.movement.mover import AGAIN_SECONDS
+from sharder.controllers.movement.table import Table
 from sharder.controllers.ports import Ports
 from sharder.controllers.ring_controller import RingController
 from sharder.controllers.ring_status import StatusReports
@@ -53,7 +54,7 @@ takeover waits for the next attempt."""
 class LeaderControllers:
     """The controllers of one term of leadership."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, table: Table) -> None:
         self._rings: WorkQueue[RingName] = self._queue(ports, "controllerring", RING_BACKOFF)
         self._resyncs: WorkQueue[RingName] = self._queue(ports, "resync", RING_BACKOFF)
         self._balances: WorkQueue[RingName] = self._queue(ports, "rebalance", RING_BACKOFF)
@@ -65,7 +66,7 @@ class LeaderControllers:
             on_moved=lambda ring: self._rings.add_after(ring, MOTION_SECONDS),
             resync_ring=self._resyncs.add,
         )
-        self._movement = Movement(ports)
+        self._movement = Movement(ports, table)
         self._ring_controller = RingController(
             ports, reports=StatusReports(ports, self._movement), period=self._apply_period
         )
@@ -167,11 +168,10 @@ async def campaign(ports: Ports, on_change: Callable[[bool], None]) -> None:
     """
 
     async def lead_once() -> None:
-        if ports.holder is not None:
-            await _stand_by(ports, ports.holder)
+        table = None if ports.holder is None else await _stand_by(ports, ports.holder)
         on_change(True)  # noqa: FBT003 - an observer of one flag
         try:
-            await _lead(ports)
+            await _lead(ports, Table(ports, table))
         except* LeaseLost as lost:
             _log.warning("lost leadership", extra={"why": str(lost.exceptions[0])})
         finally:
@@ -183,13 +183,15 @@ async def campaign(ports: Ports, on_change: Callable[[bool], None]) -> None:
         await race(lead_once())  # in a task: a Lease lost just now must not hide a cancellation
 
 
-async def _stand_by(ports: Ports, holder: LeaseHolder) -> None:
-    """Wait until we lead, and meanwhile hand over released objects."""
+async def _stand_by(ports: Ports, holder: LeaseHolder) -> Table:
+    """Wait until we lead, and meanwhile hand over released objects; return what is known."""
     waiting = replace(ports, stands_by=True, on_assigned=ports.journal.moved)
+    table = Table(ports)
 
     async def stand_by() -> None:
-        # Create a new one each time: the state of an earlier one is outdated.
-        await HandoverLoop(waiting).run()
+        nonlocal table
+        table = Table(ports)  # what was known before a crash is outdated
+        await HandoverLoop(waiting, table).run()
 
     async with asyncio.TaskGroup() as group:
         standing_by = group.create_task(
@@ -202,10 +204,11 @@ async def _stand_by(ports: Ports, holder: LeaseHolder) -> None:
         )
         await holder.acquire()
         standing_by.cancel()
+    return table
 
 
-async def _lead(ports: Ports) -> None:
+async def _lead(ports: Ports, table: Table) -> None:
     async with asyncio.TaskGroup() as group:
         if ports.holder is not None:
             group.create_task(ports.holder.keep(), name="keep leader lease")
-        group.create_task(LeaderControllers(ports).run(), name="controllers")
+        group.create_task(LeaderControllers(ports, table).run(), name="controllers")

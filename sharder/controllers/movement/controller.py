@@ -31,10 +31,10 @@ from sharder.core.status.conditions import ObjectStats, stats_of
 class HandoverLoop:
     """One mover for all writes, and the parts that hand over single objects with it."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, table: Table) -> None:
         """Connect the parts."""
         self._lease_guard = LeaseGuard(ports)
-        self._pending = HandoverQueue(ports, Table(ports))
+        self._pending = HandoverQueue(ports, table)
         self.mover = Mover(ports, self._lease_guard, self._pending)
         self.handover = Handover(ports, self.mover, self._pending)
         self.watches = Watches(ports, self._pending, forget=self.handover.forget)
@@ -50,7 +50,7 @@ class HandoverLoop:
 class Movement:
     """The resync, the rebalancer and the hand-over, with one mover for all writes."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, table: Table) -> None:
         """Connect the parts."""
         self._ports = ports
         self._unread = UnreadParts(ports)
@@ -61,7 +61,7 @@ class Movement:
             on_assigned=self._assigned,
             on_written=lambda part: self.resync.writes_again(part),  # noqa: PLW0108 - made below
         )
-        self._loop = HandoverLoop(inside)
+        self._loop = HandoverLoop(inside, table)
         self._mover, self.watches = self._loop.mover, self._loop.watches
         self.failures = self._mover.failures
         self.resync = Resync(

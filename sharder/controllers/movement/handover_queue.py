@@ -78,18 +78,17 @@ class HandoverQueue:
         record.not_before = max(record.not_before, self._clock.monotonic() + seconds)
         self._add_after(key, seconds)
 
-    def until_stopped(self, key: ObjectKey) -> float:
+    def until_stopped(self, key: ObjectKey, version: str) -> float:
         """Return the seconds until the last shard of an unassigned object has certainly stopped.
 
         The time counts from when we first saw the object without owner; one that cannot be
         remembered waits for the next pass.
         """
-        now, seen = self._clock.monotonic(), self.table.get(key).states.get(State.UNASSIGNED)
-        since = self.table.overflowed(key.resource_key) if seen is None else seen.since
-        if seen is None and self.table.enter(key, State.UNASSIGNED):
-            self.retry(key, UNSEEN_SECONDS)
-            since = now
-        return max(0.0, since + UNSEEN_SECONDS - now)
+        state, since = State.UNASSIGNED, self.table.overflowed(key.resource_key)
+        states = self.table.get(key).states
+        if state in states or self.table.enter(key, state, version=version):
+            since = self.table.get(key).states[state].since
+        return max(0.0, since + UNSEEN_SECONDS - self._clock.monotonic())
 
     def settle(self, key: ObjectKey) -> None:
         """Drop an object that has an owner now, unless an attempt at it has failed.

@@ -248,7 +248,8 @@ class Mover:
         release, now = self.table.get(key).release, self.objects.server_time()
         if is_surely_free(snapshot, obj, release, was_assigned=was_assigned, now=now):
             return 0.0
-        return max(self._pending.until_stopped(key), self._until_known_gone(snapshot, obj))
+        stopped = self._pending.until_stopped(key, obj.metadata.resource_version)
+        return max(stopped, self._until_known_gone(snapshot, obj))
 
     def _until_known_gone(self, snapshot: RingSnapshot, obj: PartialObject) -> float:
         """Return for how many seconds another replica might not see that the `next` shard left."""

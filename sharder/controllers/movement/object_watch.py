@@ -179,7 +179,7 @@ class ObjectWatch:
         """Put an object into the table; return False at the limit."""
         key = ObjectKey(self._key, ObjectRef(intern(obj.metadata.namespace), obj.metadata.name))
         shard = self._shard_of(obj) if self._state is State.DRAINING else UNKNOWN
-        return self._table.enter(key, self._state, shard)
+        return self._table.enter(key, self._state, shard, obj.metadata.resource_version)
 
     def _enqueue(self, refs: Iterable[ObjectRef]) -> None:
         """Enqueue unassigned objects if there is an available shard."""

@@ -36,6 +36,8 @@ class Seen(NamedTuple):
 
     since: float
     shard: ShardName
+    version: str
+    """The version that was last seen in it."""
 
 
 @dataclass(slots=True)
@@ -85,8 +87,10 @@ class _Resource:
 class Table:
     """The objects of all rings that are not at rest, and the drains that count for budgets."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, before: "Table | None" = None) -> None:
+        """`before` is what this process knew when it began to lead."""
         self._clock = ports.clock
+        self._before = before
         self._budgets: dict[RingName, Budget[ObjectKey]] = {}
         self._rings: dict[RingName, dict[GroupResource, _Resource]] = defaultdict(dict)
 
@@ -136,9 +140,15 @@ class Table:
         known = list(self._rings.get(ring, {}).items())
         return sum(each.counts[state] for of, each in known if resource in {None, of})
 
-    def enter(self, key: ObjectKey, state: State, shard: ShardName = UNKNOWN) -> bool:
-        """Record that an object is in a state, idempotent; return False at the limit."""
+    def enter(
+        self, key: ObjectKey, state: State, shard: ShardName = UNKNOWN, version: str = ""
+    ) -> bool:
+        """Record that an object is in a state, idempotent; return False at the limit.
+
+        If nobody has written it since this process began to lead, it entered before.
+        """
         known, now = self.get(key).states.get(state), self._clock.monotonic()
+        since = known.since if known else now
         if known is None:
             resource = self._resource(key.resource_key)
             if self.count(key.ring, state) >= MAX_REMEMBERED:
@@ -146,7 +156,11 @@ class Table:
                     resource.overflowed = now
                 return False
             resource.counts[state] += 1
-        seen = Seen(known.since if known else now, shard)
+            before = self._before.get(key) if self._before else Record()
+            last = before.states.get(state)
+            if last is not None and last.version == version != "":
+                since, self.record(key).release = last.since, before.release
+        seen = Seen(since, shard, version)
         self.record(key).states[state] = seen
         if state is State.DRAINING:
             self.budget(key.ring).opened(key, shard, seen.since)
