@@ -30,7 +30,7 @@ from hack.ports import free_ports
 from hack.supervisor import ProcessError, stop_detached
 from sharder.core.api.ring import StrategyName
 from sharder.core.errors import ApiError, ConfigError, SharderError
-from sharder.core.preview.what_if import strategy_named
+from sharder.core.plan.what_if import strategy_named
 from sharder.kube.client import MERGE_PATCH, Client
 
 SECRETS = 300

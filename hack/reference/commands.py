@@ -18,7 +18,7 @@ from sharder.cli import app, arguments, reports
 from sharder.cli.command import COMMANDS, Command
 from sharder.core.api.ring import StrategyName
 from sharder.core.diagnosis import check, installation
-from sharder.core.preview.plan import PlanReport
+from sharder.core.plan.plan import PlanReport
 from sharder.core.status.phases import ShardPhase
 
 ROOT: Final = Path(__file__).parents[2]

@@ -41,7 +41,7 @@ from sharder.core.diagnosis.shards import SHARDS, without_ring
 from sharder.core.errors import ApiError, ConfigError, NotFound, Unavailable
 from sharder.core.leases.membership import ring_of
 from sharder.core.names import RING_LABEL, ObjectRef, RingName, webhook_configuration
-from sharder.core.preview.observe import members_of, selected_namespaces
+from sharder.core.plan.observe import members_of, selected_namespaces
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects, ring_schema
 from sharder.kube.store import KubeStore

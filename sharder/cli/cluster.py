@@ -9,7 +9,7 @@ from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import RING_LABEL
-from sharder.core.preview.observe import DatedObject
+from sharder.core.plan.observe import DatedObject
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects, dated_objects
 from sharder.kube.typed_stores import NAMESPACES, leases, rings

@@ -17,14 +17,14 @@ from sharder.core.leases.membership import ring_of
 from sharder.core.leases.shard import OBJECTS, Shard, invalid_annotations, shard_of
 from sharder.core.leases.state import is_held
 from sharder.core.names import RING_LABEL, GroupResource, RingName, ShardName
-from sharder.core.preview.observe import (
+from sharder.core.plan.observe import (
     ObjectCount,
     members_of,
     not_ready,
     selected_namespaces,
     state_in,
 )
-from sharder.core.preview.what_if import AS_IT_IS, WhatIf
+from sharder.core.plan.what_if import AS_IT_IS, WhatIf
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.conditions import READY, UNKNOWN, condition_of

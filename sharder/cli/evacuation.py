@@ -11,7 +11,7 @@ from sharder.cli.output import warn, write
 from sharder.cli.steering import EVACUATE, steer
 from sharder.core.errors import ApiError, Expired, SharderError, Unavailable
 from sharder.core.names import ShardName
-from sharder.core.preview.observe import ObjectCount
+from sharder.core.plan.observe import ObjectCount
 
 POLL_SECONDS: Final = 1.0
 """Seconds between two counts of the objects that are left."""

@@ -15,10 +15,10 @@ from sharder.core.keys import main_key
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.desired import choose, demand_of
 from sharder.core.names import ObjectRef, ShardName, pin_label
-from sharder.core.preview.observe import Since, states_of
-from sharder.core.preview.plan import PlanReport, plan_ring, report
-from sharder.core.preview.state import Action, Planned, advice
-from sharder.core.preview.what_if import AS_IT_IS, WhatIf
+from sharder.core.plan.observe import Since, states_of
+from sharder.core.plan.plan import PlanReport, plan_ring, report
+from sharder.core.plan.state import Action, Planned, advice
+from sharder.core.plan.what_if import AS_IT_IS, WhatIf
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.phases import WHY_MISSING, ShardPhase
 

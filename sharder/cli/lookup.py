@@ -9,7 +9,7 @@ from sharder.core.api.meta import Resource
 from sharder.core.errors import ConfigError, NotFound
 from sharder.core.leases.state import is_held
 from sharder.core.names import ObjectRef, RingName, is_label_value, parse_resource
-from sharder.core.preview.observe import DatedObject
+from sharder.core.plan.observe import DatedObject
 from sharder.core.ring.snapshot import RingSnapshot
 
 

@@ -9,7 +9,7 @@ from sharder.cli.reports import ObjectRow, ObjectsReport, ObjectState
 from sharder.core.api.lease import format_time, parse_time
 from sharder.core.keys import main_key
 from sharder.core.names import ShardName
-from sharder.core.preview.observe import DatedObject, Since, created, is_unowned, labelled
+from sharder.core.plan.observe import DatedObject, Since, created, is_unowned, labelled
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 

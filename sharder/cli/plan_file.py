@@ -5,9 +5,9 @@ from pathlib import Path
 
 from sharder.config.strategies import custom_of
 from sharder.core.errors import ConfigError
-from sharder.core.preview.dump import decode_dump, plan_dump
-from sharder.core.preview.plan import PlanReport
-from sharder.core.preview.what_if import WhatIf
+from sharder.core.plan.dump import decode_dump, plan_dump
+from sharder.core.plan.plan import PlanReport
+from sharder.core.plan.what_if import WhatIf
 
 
 def plan_file(file: Path, what_if: WhatIf) -> PlanReport:

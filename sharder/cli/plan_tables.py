@@ -13,9 +13,9 @@ from sharder.cli.words import named_by
 from sharder.core.api.lease import parse_time
 from sharder.core.leases.shard import OBJECTS
 from sharder.core.names import ShardName
-from sharder.core.preview.observe import Number, beside, short
-from sharder.core.preview.plan import Assignment, PlanReport, ShardLoad
-from sharder.core.preview.state import Action
+from sharder.core.plan.observe import Number, beside, short
+from sharder.core.plan.plan import Assignment, PlanReport, ShardLoad
+from sharder.core.plan.state import Action
 from sharder.core.ring.snapshot import Role
 from sharder.core.texts import counted
 

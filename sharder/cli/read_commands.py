@@ -118,7 +118,7 @@ def plan(
     sharder plan my-ring --resume -v
     """
     from sharder.cli import plan_tables
-    from sharder.core.preview.what_if import what_if_of
+    from sharder.core.plan.what_if import what_if_of
 
     if (file is None) == (ring is None):
         raise UsageError("give either RING or --file")

@@ -6,8 +6,8 @@ import msgspec
 
 from sharder.core.api.ring import StrategyName
 from sharder.core.names import RingName, ShardName
-from sharder.core.preview.observe import Bound
-from sharder.core.preview.state import Action
+from sharder.core.plan.observe import Bound
+from sharder.core.plan.state import Action
 from sharder.core.status.phases import ShardPhase
 
 

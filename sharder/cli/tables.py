@@ -17,7 +17,7 @@ from sharder.cli.reports import (
 from sharder.cli.words import named_by
 from sharder.core.api.lease import parse_time
 from sharder.core.diagnosis.installation import CertificateRow, CertificatesReport
-from sharder.core.preview.observe import age, beside, short
+from sharder.core.plan.observe import age, beside, short
 from sharder.core.texts import counted
 
 Row = TypeVar("Row")

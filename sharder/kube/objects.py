@@ -11,7 +11,7 @@ from sharder.core.api.cluster import Schema
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import NotFound
 from sharder.core.names import API_GROUP, API_VERSION, GroupResource
-from sharder.core.preview.observe import DatedObject
+from sharder.core.plan.observe import DatedObject
 from sharder.kube.client import Client
 from sharder.kube.errors import decode_as
 from sharder.kube.store import KubeStore, Scope

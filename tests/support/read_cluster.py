@@ -10,7 +10,7 @@ from sharder.cli.cluster import Cluster
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import GroupResource
-from sharder.core.preview.observe import DatedObject
+from sharder.core.plan.observe import DatedObject
 from sharder.kube.typed_stores import NAMESPACES, RINGS
 from sharder.sdk.testing.fake_clock import FakeClock
 from tests.support.fake_store import FakeStore

@@ -8,7 +8,7 @@ from hack import objects
 from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource, ShardName, is_label_value
 from sharder.core.placement.strategies.hashing import HashRing
-from sharder.core.preview.dump import decode_dump, plan_dump, plural_of
+from sharder.core.plan.dump import decode_dump, plan_dump, plural_of
 from sharder.core.ring.build import may_be_sharded
 from tests.vectors.result import Result, differences
 

@@ -11,7 +11,7 @@ from sharder.core.diagnosis.finding import Finding, Level, ok
 from sharder.core.diagnosis.ring import RING, RingFacts, findings_of, unseen
 from sharder.core.diagnosis.shards import SHARDS, shards_of
 from sharder.core.leases.membership import Members
-from sharder.core.preview.observe import states_of
+from sharder.core.plan.observe import states_of
 from sharder.core.texts import counted
 
 

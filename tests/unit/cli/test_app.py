@@ -11,7 +11,7 @@ import yaml
 from sharder import __version__
 from sharder.cli.app import run_command
 from sharder.cli.command import COMMANDS
-from sharder.core.preview.plan import PlanReport
+from sharder.core.plan.plan import PlanReport
 
 SHARDER = Path(sys.executable).with_name("sharder")
 DUMP = """

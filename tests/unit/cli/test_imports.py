@@ -15,7 +15,7 @@ SERVER = {"uvloop", "httptools", "prometheus_client"}
 CLIENT = {"yaml", "sharder.kube.session", "asyncio"}
 SLOW = {"kubernetes", "pydantic", "typer", "rich", "importlib.metadata"}
 """What took most of the time to start."""
-PLAN = {"sharder.core.preview.plan"}
+PLAN = {"sharder.core.plan.plan"}
 OTHERS = {"cryptography", "webhook", "sharder.cli.serve", "sharder.sdk"}
 READING = SERVER | SLOW | OTHERS
 

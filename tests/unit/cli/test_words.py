@@ -5,7 +5,7 @@ import pytest
 from sharder.cli.words import matches
 from sharder.core.api.meta import Resource
 from sharder.core.names import GroupResource
-from sharder.core.preview.observe import short
+from sharder.core.plan.observe import short
 
 DEPLOYMENTS = Resource(
     id=GroupResource("apps", "deployments"),

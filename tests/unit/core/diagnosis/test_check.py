@@ -12,7 +12,7 @@ from sharder.core.diagnosis.finding import Finding, Level
 from sharder.core.diagnosis.ring import DRAINING, WAITING, RingFacts, findings_of, unreadable
 from sharder.core.diagnosis.shards import ShardFacts
 from sharder.core.names import PROBLEM_ANNOTATION
-from sharder.core.preview.observe import members_of
+from sharder.core.plan.observe import members_of
 from sharder.core.status.phases import ShardPhase
 from tests.support.alerts import FILE as ALERTS
 from tests.support.values import NOW, A, B, C, available, lease, ring

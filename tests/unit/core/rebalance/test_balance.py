@@ -25,7 +25,7 @@ from sharder.core.names import (
     ShardName,
     pin_label,
 )
-from sharder.core.preview.observe import members_of
+from sharder.core.plan.observe import members_of
 from sharder.core.rebalance import balance
 from sharder.core.rebalance.balance import Balance
 from sharder.core.rebalance.loads import LoadedObject

@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.preview.plan`: what a step means for the object, and whole rings."""
+"""Facts about `sharder.core.plan.plan`: what a step means for the object, and whole rings."""
 
 from collections import Counter
 from itertools import pairwise
@@ -11,8 +11,8 @@ from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.membership import Standing
 from sharder.core.names import ShardName
 from sharder.core.placement.demand import identity_of
-from sharder.core.preview.plan import plan_ring
-from sharder.core.preview.state import Action, Planned, advice
+from sharder.core.plan.plan import plan_ring
+from sharder.core.plan.state import Action, Planned, advice
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.support.simulated import Distribution, Placed, distribute

@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.preview.what_if`: shards that are not there, or no more."""
+"""Facts about `sharder.core.plan.what_if`: shards that are not there, or no more."""
 
 import msgspec
 import pytest
@@ -8,8 +8,8 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ConfigError
 from sharder.core.leases.shard import Shard, shard_of
 from sharder.core.names import REGION_LABEL, ZONE_LABEL
-from sharder.core.preview.observe import members_of, states_of
-from sharder.core.preview.what_if import WhatIf, strategy_named, what_if_of
+from sharder.core.plan.observe import members_of, states_of
+from sharder.core.plan.what_if import WhatIf, strategy_named, what_if_of
 from sharder.core.status.phases import ShardPhase
 from tests.support.values import NOW, A, B, lease, ring
 

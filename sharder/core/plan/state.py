@@ -20,7 +20,7 @@ from sharder.core.movement.step import Assign, Disown, Drain, Keep, Step, Withdr
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.ranking import LowestPriorities
-from sharder.core.preview.observe import is_unowned
+from sharder.core.plan.observe import is_unowned
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 _PART: Final = "plan"

@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.preview.dump`: what a file may hold, and the plan that follows."""
+"""Facts about `sharder.core.plan.dump`: what a file may hold, and the plan that follows."""
 
 from collections.abc import Mapping
 
@@ -7,8 +7,8 @@ import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError
-from sharder.core.preview.dump import decode_dump, parse_stream, plan_dump, plural_of
-from sharder.core.preview.plan import PlanReport
+from sharder.core.plan.dump import decode_dump, parse_stream, plan_dump, plural_of
+from sharder.core.plan.plan import PlanReport
 from tests.support.values import lease
 
 LEASE: Json = msgspec.to_builtins(lease("a"))

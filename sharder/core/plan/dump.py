@@ -20,9 +20,9 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ConfigError
 from sharder.core.names import API_GROUP, EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE, GroupResource
 from sharder.core.placement.strategy import CustomFunction
-from sharder.core.preview.observe import members_of, selected_namespaces, states_of
-from sharder.core.preview.plan import PlanReport, plan_ring, report
-from sharder.core.preview.what_if import AS_IT_IS, WhatIf
+from sharder.core.plan.observe import members_of, selected_namespaces, states_of
+from sharder.core.plan.plan import PlanReport, plan_ring, report
+from sharder.core.plan.what_if import AS_IT_IS, WhatIf
 from sharder.core.ring.build import build
 
 Document: TypeAlias = Mapping[str, object]

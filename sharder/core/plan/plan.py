@@ -17,8 +17,8 @@ from sharder.core.leases.shard import OBJECTS
 from sharder.core.movement.planner import Parents, plan_controlled
 from sharder.core.movement.step import Assign, Disown, Drain, Keep, Withdraw
 from sharder.core.names import RingName, ShardName
-from sharder.core.preview.observe import Number, is_unowned, not_ready
-from sharder.core.preview.state import Action, Planned, State, fill, planned
+from sharder.core.plan.observe import Number, is_unowned, not_ready
+from sharder.core.plan.state import Action, Planned, State, fill, planned
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.phases import ShardPhase
 from sharder.core.validation import refusals

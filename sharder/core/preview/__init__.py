@@ -1,1 +1,0 @@
-"""Counts, plans and dumps of rings for the command line, with the decisions of the service."""
