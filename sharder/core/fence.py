@@ -24,14 +24,7 @@ import msgspec
 
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing
-from sharder.core.names import (
-    APP_LABEL,
-    RING_LABEL,
-    ObjectRef,
-    RingName,
-    drain_label,
-    owner_label,
-)
+from sharder.core.names import APP_LABEL, RING_LABEL, ObjectRef, RingName, drain_label, owner_label
 from sharder.core.ring.build import roles_of
 from sharder.core.ring.snapshot import Role
 

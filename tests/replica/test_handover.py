@@ -8,17 +8,7 @@ from sharder.core.api.meta import Json
 from sharder.core.names import GroupResource
 from sharder.sdk.testing.requests import Call
 from tests.replica.staged import staged
-from tests.replica.world import (
-    CONFIGMAPS,
-    DRAIN,
-    NEXT,
-    OWNER,
-    PIN,
-    SECRETS,
-    SERIES,
-    SITES,
-    World,
-)
+from tests.replica.world import CONFIGMAPS, DRAIN, NEXT, OWNER, PIN, SECRETS, SERIES, SITES, World
 from tests.stage.stage import eventually
 
 SOON = 0.5

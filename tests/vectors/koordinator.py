@@ -22,12 +22,7 @@ from sharder.core.names import (
     ShardName,
 )
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard, rank_of
-from sharder.core.rebalance.measures import (
-    fragmentation,
-    mean_and_sigma,
-    measure_of,
-    rates,
-)
+from sharder.core.rebalance.measures import fragmentation, mean_and_sigma, measure_of, rates
 from sharder.core.rebalance.run import Move, ShardSide
 from tests.support.values_rebalance import balance, run
 from tests.vectors.koordinator_file import (

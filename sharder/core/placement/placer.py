@@ -20,11 +20,7 @@ from sharder.core.placement.ceilings import Ceilings
 from sharder.core.placement.counting.counts import NO_COUNTS, Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategies.custom import Custom
-from sharder.core.placement.strategies.hashing import (
-    BoundedLoad,
-    ConsistentHash,
-    Rendezvous,
-)
+from sharder.core.placement.strategies.hashing import BoundedLoad, ConsistentHash, Rendezvous
 from sharder.core.placement.strategies.least_loaded import LeastLoaded
 from sharder.core.placement.strategies.spread import Spread
 from sharder.core.placement.strategy import Choice, Layout, Strategy

@@ -14,13 +14,7 @@ from typing import Final, TypeAlias
 
 from sharder.core.api.lease import Lease
 from sharder.core.leases.membership import Members, Standing, standing_by
-from sharder.core.leases.state import (
-    ShardState,
-    is_held,
-    problem_of,
-    state_of,
-    was_released,
-)
+from sharder.core.leases.state import ShardState, is_held, problem_of, state_of, was_released
 from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.texts import named

@@ -10,13 +10,7 @@ import yaml
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import GroupResource
 from sharder.core.ring.build import EXCLUDED_RESOURCES, reason_against
-from sharder.core.validation import (
-    MAX_REFUSALS,
-    MAX_RESOURCES,
-    MAX_SELECTED,
-    Fault,
-    refusals,
-)
+from sharder.core.validation import MAX_REFUSALS, MAX_RESOURCES, MAX_SELECTED, Fault, refusals
 from tests.support.manifests import ring_specs
 
 TEXTS = Path(__file__).parent / "refusals.txt"
