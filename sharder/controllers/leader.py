@@ -24,7 +24,7 @@ from sharder.core.errors import LeaseLost
 from sharder.core.names import NO_RING, VALIDATION_NAME, ObjectRef, RingName
 from sharder.core.webhook_configuration import validation_of
 from sharder.runtime.backoff import Backoff
-from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_holder import LeaseHolder
 from sharder.runtime.supervisor import supervise
 from sharder.runtime.task_pool import race
 from sharder.runtime.workqueue import K, Worker, WorkQueue

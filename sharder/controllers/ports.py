@@ -20,7 +20,7 @@ from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
 from sharder.runtime.events import Recorder
-from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_holder import LeaseHolder
 
 BACKOFF: Final = Backoff(base=2.0, cap=300.0)
 """Delays between attempts to move objects that could not be written or read (docs/protocol.md,

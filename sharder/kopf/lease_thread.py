@@ -25,7 +25,7 @@ from sharder.kopf.drains import Drains, Touch
 from sharder.kopf.handler_gate import HandlerGate
 from sharder.metrics.shard import process_metrics
 from sharder.runtime.clock import SystemClock
-from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_holder import LeaseHolder
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Identity
 from sharder.shard.lifecycle import Workload

@@ -18,7 +18,7 @@ from sharder.proxy.here import Here, Main
 from sharder.proxy.view import View
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.error_log import Once
-from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_holder import LeaseHolder
 from sharder.runtime.task_pool import race
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Ownership

@@ -20,7 +20,7 @@ from typing import Final
 from sharder.core.errors import ApiError, Forbidden
 from sharder.core.leases.shard import can_take_over
 from sharder.core.names import RING_LABEL
-from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_holder import LeaseHolder
 from sharder.runtime.task_pool import race
 from sharder.shard.context import ShardContext
 from sharder.shard.objects import OwnObject

@@ -21,7 +21,7 @@ from typing import Final
 from sharder.core.errors import LeaseLost
 from sharder.core.names import REVISION_LABEL
 from sharder.runtime.clock import Clock
-from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_holder import LeaseHolder
 from sharder.runtime.lease_record import Candidate
 from sharder.runtime.task_pool import race
 from sharder.shard.context import ShardContext

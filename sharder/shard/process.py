@@ -18,7 +18,7 @@ from sharder.kube.client import SHARD_AGENT, connect
 from sharder.metrics.collectors import Metrics
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.error_log import ErrorLog
-from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_holder import LeaseHolder
 from sharder.runtime.task_pool import race
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext

@@ -9,7 +9,7 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import LeaseLost
 from sharder.core.names import APP_LABEL, RING_LABEL, ObjectRef
 from sharder.kube.typed_stores import LEASES, MUTATING, VALIDATING
-from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_holder import LeaseHolder
 from sharder.sdk.testing.requests import Call
 from tests.replica.staged import staged
 from tests.replica.world import CONFIGMAPS, OWNER, PIN, SECRETS, World

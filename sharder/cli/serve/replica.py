@@ -32,7 +32,7 @@ from sharder.runtime.backoff import Rng
 from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
 from sharder.runtime.events import Recorder
-from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_holder import LeaseHolder
 from sharder.runtime.lease_record import Candidate
 from sharder.runtime.supervisor import supervise
 from webhook.admission import AdmissionEndpoint

@@ -1,8 +1,6 @@
-"""Plan a whole ring in one pass, object by object.
+"""Decide what the leader does to one object: assign, drain, send, disown or keep it.
 
-Main objects are planned first, then their controlled objects, which follow the owner label of
-their controller.  Only main objects that are not where they belong are remembered, so that memory
-does not grow with the number of objects (docs/protocol.md, "Moving objects").
+Controlled objects follow the owner label of their parent (docs/protocol.md, "Moving objects").
 """
 
 from collections.abc import Iterator

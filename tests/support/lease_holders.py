@@ -13,7 +13,7 @@ from sharder.core.errors import NotFound, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.kube.typed_stores import LEASES
 from sharder.ports import Watchable
-from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_holder import LeaseHolder
 from sharder.runtime.lease_record import Candidate
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
 from tests.support.fake_store import FakeStore

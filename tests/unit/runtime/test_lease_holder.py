@@ -1,4 +1,4 @@
-"""Facts about `sharder.runtime.lease_lock`."""
+"""Facts about `sharder.runtime.lease_holder`."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,12 +16,12 @@ from sharder.core.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP, POD_UID_AN
 from sharder.kube.typed_stores import LEASES
 from sharder.ports import Listed
 from sharder.runtime.clock import SystemClock
-from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_holder import LeaseHolder
 from sharder.runtime.lease_record import Candidate
 from sharder.sdk.testing.fake_clock import FixedRng, settle
 from tests.support.effort import share
 from tests.support.fake_store import FakeStore
-from tests.support.lease_locks import DOWN, REF, LateAnswer, World
+from tests.support.lease_holders import DOWN, REF, LateAnswer, World
 
 EVENTS = ("cut or mended", "lost answer", "label", "restart")
 STEPS = st.lists(
