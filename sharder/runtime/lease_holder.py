@@ -34,7 +34,7 @@ _LONGEST_PAUSE: Final = 0.9
 """The longest time between two polls of a candidate, in retry periods."""
 _JITTER: Final = 0.4
 """Candidates poll every 0.5 to 0.9 retry periods, so that a released Lease is taken within one
-period; candidates of client-go wait 1 to 2.2 periods."""
+period, or at once if a watch shows it; candidates of client-go wait 1 to 2.2 periods."""
 _RELEASE_ATTEMPTS: Final = 3
 """Attempts to write a release: our own renewal, or a change of a label, can conflict with it."""
 
@@ -74,7 +74,7 @@ class LeaseHolder:
         self._watched = watched
         self._on_attempt = on_attempt
         self._is_due = asyncio.Event()
-        """Set if the next renewal must not wait."""
+        """Set if the next renewal, or the next attempt to take the Lease, must not wait."""
         self._logged_holder = ""
         """The last holder that was logged."""
 
@@ -118,7 +118,8 @@ class LeaseHolder:
         if self._watched is None:
             await self._take_when_free()
         else:
-            await race(self._take_when_free(), self._record.follow(self._watched, self._rng))
+            following = self._record.follow(self._watched, self._rng, self._is_due.set)
+            await race(self._take_when_free(), following)
         self._logged_holder = ""
         _log.info("acquired lease", extra={"object": str(self._ref)})
 
@@ -194,7 +195,8 @@ class LeaseHolder:
     async def _take_when_free(self) -> None:
         while not await self._try_to_take():
             self._log_holder()
-            await self._clock.sleep(self._poll_interval())
+            await race(self._clock.sleep(self._poll_interval()), self._is_due.wait())
+            self._is_due.clear()
 
     def _poll_interval(self) -> float:
         """Return how long a candidate waits, at most until the Lease expires."""

@@ -3,7 +3,7 @@
 Every write carries the resourceVersion of the observation, so a lost race is a `Conflict`.
 """
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final
@@ -14,6 +14,7 @@ from sharder.core.api.lease import Lease, format_time, lease_body
 from sharder.core.api.meta import Json
 from sharder.core.errors import ApiError, NotFound
 from sharder.core.leases.election import (
+    Free,
     LeaseTiming,
     Verdict,
     evacuation,
@@ -86,7 +87,9 @@ class LeaseRecord:
             POD_UID_ANNOTATION: candidate.pod_uid or None,
         }
 
-    async def follow(self, source: Watchable[Lease], rng: Rng) -> None:
+    async def follow(
+        self, source: Watchable[Lease], rng: Rng, on_free: Callable[[], None]
+    ) -> None:
         """Observe the Lease in a watch until cancelled, so that `read` has to ask nobody."""
         events = follow(
             source,
@@ -105,6 +108,8 @@ class LeaseRecord:
                     lease = event.obj
             self._shown = self._clock.monotonic()
             self._observe(lease)
+            if self.judge() == Free():
+                on_free()
 
     async def read(self) -> Lease | None:
         """Observe the Lease, as the watch has just shown it or by reading it; None: it is gone."""

@@ -253,7 +253,7 @@ async def test_while_an_object_cannot_be_written_its_lease_is_held_rarely_and_no
     end = world.refuse(403, "site", message="a policy forbids it")
     await world.puppets["p0"].release()
     held = free = 0.0
-    for _ in range(900):
+    for _ in range(600):
         await asyncio.sleep(0.1)
         holder = world.lease("p0").spec.holder_identity
         held, free = (held + 0.1, free) if holder else (held, free + 0.1)

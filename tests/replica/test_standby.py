@@ -51,8 +51,7 @@ async def test_a_standby_hands_over_what_has_a_next_shard_and_nothing_else(world
         await world.acknowledge(name)
     await asyncio.sleep(0.7)
     assert world.owner("site") == "", "the leader would be faster"
-    took = await eventually(lambda: world.owner("site") == "p1", within=2)
-    assert took < 0.8
+    await eventually(lambda: world.owner("site") == "p1", within=0.8)
     assert {each.name for each in world.written} == {"site", "site-c", "moved"}
     assert world.written[-1].name == "site"
     assert world.metric("movements_total", **SERIES) == 1
@@ -169,8 +168,7 @@ async def test_a_replica_stands_by_and_leads_by_what_it_saw(world: World, is_see
     await world.label("site", {PIN: "p1"})
     first.kill()
     await world.acknowledge("site")
-    took = await eventually(lambda: world.owner("site") == "p1", within=3)
-    assert took < 2
+    took = await eventually(lambda: world.owner("site") == "p1", within=2)
     await asyncio.sleep(3 - took)
     await world.put("sent", annotations={NEXT: "p1"})
     await asyncio.sleep(0.5)
@@ -219,5 +217,4 @@ async def test_without_the_right_to_watch_a_standby_lists_often_while_drains_are
     await drained(world, "site")
     await asyncio.sleep(35)
     await world.acknowledge("site")
-    took = await eventually(lambda: world.owner("site") == "p1", within=30)
-    assert took < 5
+    await eventually(lambda: world.owner("site") == "p1", within=5)

@@ -239,17 +239,21 @@ def test_two_candidates_never_hold_the_lease_at_once(
 # Leases that are released
 
 
-async def test_a_release_gets_past_labels_and_lost_answers(cache: World) -> None:
-    holder = cache.holder()
+async def test_a_release_gets_past_labels_and_lost_answers_and_is_seen_at_once(
+    cache: World,
+) -> None:
+    holder, cache.watched = cache.holder(), cache.store
     await holder.acquire()
     async with cache.running(holder.keep()):
         cache.store.lose(DOWN)
         await cache.clock.advance(2)
     await cache.label()
 
-    await holder.release()
+    async with cache.running(cache.holder("next").acquire()):
+        await holder.release()
+        await settle()
 
-    assert (await cache.lease()).holder_identity == ""
+    assert (await cache.lease()).holder_identity == "next"
 
 
 async def test_what_could_not_be_released_is_still_ours_to_take(cache: World) -> None:
