@@ -1,7 +1,7 @@
 """Run calls concurrently: many writes, up to a limit, or until the first has ended."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 
 
@@ -29,6 +29,17 @@ async def race(*calls: Coroutine[object, None, object]) -> tuple[bool, ...]:
         for task in tasks:
             task.cancel()
     return tuple(not task.cancelled() for task in tasks)
+
+
+async def finishing(work: Callable[[], Coroutine[None, None, object]], seconds: float) -> None:
+    """Do `work`; if we are cancelled, it has so many seconds more to end."""
+    async with task_group() as group:
+        task = group.create_task(work())
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task], timeout=seconds)
+            raise
 
 
 class Batch:
