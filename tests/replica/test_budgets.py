@@ -66,35 +66,6 @@ async def test_only_so_many_objects_drain_from_a_shard_at_once(world: World) -> 
     assert first not in draining(world)
 
 
-@pytest.mark.parametrize(("code", "most"), [(403, 4), (0, 1)])
-@staged
-async def test_a_drain_that_failed_gives_its_place_back_and_one_without_answer_does_not(
-    world: World, code: int, most: int
-) -> None:
-    await world.begin("p0", "p1", movement={"paused": True})
-    world.has_webhook = False
-    world.puppets["p0"].acknowledges = False
-    for number in range(4):
-        await world.put(f"s{number}", "p0", SECRETS, to="p1")
-    link, counted = world.replicas["r0"].link, list[str]()
-
-    async def fail(call: object) -> None:
-        if "PATCH" in str(call) and "/secrets/s" in str(call) and len(counted) < 1:
-            counted.append(str(call))
-            if code:
-                link.failing.append(code)
-            else:
-                link.lost_answers += 1
-
-    link.before.insert(0, fail)
-    await world.edit_ring(movement={"paused": None, "maxMovesPerMinute": 1})
-    await asyncio.sleep(40)
-    assert counted
-    assert len(draining(world)) == 1 <= most
-    tried = {call.path for call in world.requests("PATCH", "/secrets/s")}
-    assert (len(tried) > 1 or code == 0) or code == 403
-
-
 @staged
 async def test_a_pass_goes_on_soon_when_there_is_room(world: World) -> None:
     await misplaced(world, 6, maxConcurrentDrains=1)

@@ -12,7 +12,6 @@ from tests.stage.stage import RINGS_PATH, eventually
 
 MANY = 21
 """So many namespaces that one watch shows all."""
-FULL = "CapacityExhausted"
 
 
 def bounded(capacity: int | None = None) -> Json:
@@ -30,28 +29,6 @@ async def fill(world: World, owner: str, many: int, name: str = "s") -> None:
     """Create websites that stand on a shard."""
     for number in range(many):
         await world.put(f"{name}{number}", owner)
-
-
-@staged
-async def test_shards_are_filled_up_to_their_ceilings_and_the_rest_waits(world: World) -> None:
-    await quiet(world, "p0", "p1", capacity=3)
-    await fill(world, "", 10)
-    await asyncio.sleep(20)
-    assert world.counts() == {"": 4, "p0": 3, "p1": 3}
-    await eventually(lambda: world.status.unassigned == 4, within=40)
-    assert world.conditions()[FULL] == "InsufficientCapacity"
-    assert world.conditions()["Covered"] != "AllOwned"
-    written = len(world.written)
-    await asyncio.sleep(60)
-    assert len(world.written) == written
-
-    goes = next(name for name, owner in world.owners().items() if owner == "p0")
-    await world.delete(goes)
-    await eventually(lambda: world.counts().get("") == 3, within=4)
-    world.join("p2")
-    await eventually(lambda: "" not in world.counts(), within=10)
-    assert world.counts() == {"p0": 3, "p1": 3, "p2": 3}
-    await eventually(lambda: world.conditions()[FULL] == "SufficientCapacity", within=40)
 
 
 @pytest.mark.parametrize("resource", [SITES, SECRETS])

@@ -12,7 +12,7 @@ from sharder.kube.typed_stores import LEASES, MUTATING, VALIDATING
 from sharder.runtime.lease_holder import LeaseHolder
 from sharder.sdk.testing.requests import Call
 from tests.replica.staged import staged
-from tests.replica.world import CONFIGMAPS, OWNER, PIN, SECRETS, World
+from tests.replica.world import OWNER, World
 from tests.stage.stage import LEADER, RINGS_PATH, eventually
 
 LEADER_PATH = "/apis/coordination.k8s.io/v1/namespaces/sharding-system/leases/sharder"
@@ -250,38 +250,3 @@ async def test_a_replica_that_was_paused_does_not_act_on_what_it_knew(world: Wor
     writes = [call.path for call in world.calls[calls:] if call.method != "GET"]
     assert writes[:1] in ([], [LEADER_PATH]), "first it leads again"
     await eventually(lambda: world.owner("site") == "p0", within=30)
-
-
-@pytest.mark.parametrize("kills", range(1, 9))
-@staged
-async def test_whenever_a_leader_is_killed_its_successor_comes_to_the_same_end(
-    world: World, kills: int
-) -> None:
-    first = await world.begin("p0", "p1", "p2")
-    world.start("r1")
-    await asyncio.sleep(3)
-    for number in range(2):
-        await world.put(f"lost{number}", "p2", to="p1")
-        await world.put(f"lost{number}-c", "p2", CONFIGMAPS, of=f"lost{number}")
-    await world.put("moves", "p0", to="p0")
-    await world.put("moves-c", "p0", CONFIGMAPS, of="moves")
-    await world.put("plain", "p2", SECRETS, to="p1")
-    left = [kills]
-
-    async def kill(call: Call) -> None:
-        if call.method != "PATCH" or "/namespaces/default/" not in call.path:
-            return
-        if "/leases/" in call.path and "holder" not in str(call.body):
-            return
-        left[0] -= 1
-        if left[0] == 0 and not first.is_dead:
-            first.kill()
-
-    first.link.before.append(kill)
-    await world.puppets["p2"].release()
-    await world.label("moves", {PIN: "p1"})
-    await asyncio.sleep(60)
-    assert world.replicas["r1"].leads == first.is_dead or not first.is_dead
-    assert set(world.owners().values()) == {"p1"}
-    assert set(world.owners(CONFIGMAPS).values()) == {"p1"}
-    assert world.owners(SECRETS) == {"plain": "p1"}

@@ -14,7 +14,6 @@ from sharder.core.names import (
 )
 from sharder.core.status.phases import ShardPhase, phase_of
 from sharder.kube.typed_stores import LEASES
-from sharder.sdk.testing.requests import Call, Refused
 from tests.replica.staged import now, staged
 from tests.replica.world import LEASE_PATH, SECONDS, SECRETS, World
 from tests.stage.network import wall_time
@@ -52,49 +51,6 @@ async def test_a_silent_shard_is_shown_as_late_taken_after_two_durations_and_the
     assert seen[:3] == ["p0 ready", "p0 expired", f"{SHARDER_IDENTITY} dead"]
     assert seen[-1].endswith("orphaned") or seen[-1].endswith("dead")
     assert world.state("p1") == "ready"
-
-
-@staged
-async def test_a_shard_that_renews_at_the_last_moment_wins(world: World) -> None:
-    await world.begin("p0", "p1")
-    shard = world.puppets["p0"]
-    shard.renews = False
-    taken = list[str]()
-
-    async def renew(call: Call) -> None:
-        if taken or call.method != "PATCH" or not call.path.endswith("/p0"):
-            return
-        if "holderIdentity" in str(call.body):
-            taken.append(call.path)
-            await shard.renew()
-
-    world.intercept(renew)
-    await eventually(lambda: taken, within=30)
-    await asyncio.sleep(3)
-    assert world.lease("p0").spec.holder_identity == "p0"
-    shard.renews = True
-    await asyncio.sleep(30)
-    assert world.state("p0") == "ready"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("failing", range(0, 10, 3))
-@staged
-async def test_every_tenth_call_that_fails_delays_a_takeover_by_seconds_only(
-    world: World, failing: int
-) -> None:
-    await world.begin("p0", "p1")
-    calls = iter(range(100_000))
-
-    async def fail(_: Call) -> None:
-        if next(calls) % 10 == failing:
-            raise Refused(500, "overloaded")
-
-    world.intercept(fail)
-    world.puppets["p0"].kill()
-    await eventually(
-        lambda: world.lease("p0").spec.holder_identity == SHARDER_IDENTITY, within=TWO + 6
-    )
 
 
 @staged

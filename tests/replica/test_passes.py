@@ -7,7 +7,7 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.names import GroupResource
 from tests.replica.staged import staged
-from tests.replica.world import CONFIGMAPS, DRAIN, NEXT, OWNER, PIN, SECRETS, SERIES, World
+from tests.replica.world import CONFIGMAPS, NEXT, PIN, SECRETS, SERIES, World
 from tests.stage.stage import eventually
 
 
@@ -107,61 +107,6 @@ async def test_what_left_the_scope_stays_and_keeps_its_children(world: World) ->
     assert world.owner("deleted") in {"p0", "p1"}
     children = {"strayed": "p1", "stranded": "p1", "new": "p1"}
     assert world.owners(CONFIGMAPS) == children | {"left-c": "p0"}
-
-
-@pytest.mark.parametrize("what", ["released", "claimed", "handed over", "child"])
-@staged
-async def test_what_others_do_during_a_pass_counts(world: World, what: str) -> None:
-    await world.quiet("p0", "p1")
-    await world.put("site", "p0", to="p1", draining=True)
-    await world.put("site-c", "p0", CONFIGMAPS, of="site")
-    await asyncio.sleep(2)
-
-    async def act() -> None:
-        match what:
-            case "released":
-                await world.acknowledge("site")
-            case "claimed":
-                await world.acknowledge("site")
-                await world.annotate("site", {NEXT: "p0"})
-            case "handed over":
-                await world.label("site-c", {OWNER: "p1"}, CONFIGMAPS)
-                await world.label("site", {OWNER: "p1", DRAIN: None})
-            case _:
-                await world.put("other", "p0", to="p0")
-                await world.put("other-c", "p0", CONFIGMAPS, of="other")
-
-    world.before("GET", "configmaps", act)
-    await pass_over(world)
-    await asyncio.sleep(20)
-    if what == "child":
-        assert world.owner("other-c", CONFIGMAPS) == "p0"
-        await world.acknowledge("site")
-        await asyncio.sleep(2)
-    assert world.owner("site") == "p1"
-    assert world.owner("site-c", CONFIGMAPS) == "p1"
-
-
-@staged
-async def test_the_leader_decides_by_what_it_sees_right_before_each_write(world: World) -> None:
-    await world.quiet("p0", "p1")
-    for number in range(60):
-        await world.put(f"s{number}", "p0", SECRETS)
-    left = list[int]()
-
-    async def leave(call: object) -> None:
-        if "/secrets/s" in str(call) and "PATCH" in str(call) and not left:
-            left.append(len(world.written))
-            await world.puppets["p1"].release()
-            await asyncio.sleep(0.2)
-
-    world.intercept(leave)
-    world.join("p2").acknowledges = False
-    await asyncio.sleep(30)
-    assert left
-    nexts = {each.next for each in world.written[left[0] + 12 :]}
-    assert "p1" not in nexts
-    assert set(world.owners(SECRETS).values()) <= {"p0", "p0*"}
 
 
 @pytest.mark.parametrize("resource", [CONFIGMAPS, SECRETS])

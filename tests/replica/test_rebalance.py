@@ -93,42 +93,6 @@ async def test_a_look_moves_no_more_than_it_may(
         assert "paused" in why
 
 
-@pytest.mark.parametrize("what", ["moved", "deleted", "refused", "paused"])
-@staged
-async def test_what_others_do_before_a_move_is_written_counts(world: World, what: str) -> None:
-    await lopsided(world, 6, None)
-    done = list[str]()
-
-    async def act(call: object) -> None:
-        path = getattr(call, "path", "")
-        if getattr(call, "method", "") != "PATCH" or "/secrets/w" not in path or done:
-            return
-        done.append(name := path.rpartition("/")[2])
-        if what == "moved":
-            await world.label(name, {"shard.alpha.sharding.timebertt.dev/demo": "p1"}, SECRETS)
-        elif what == "deleted":
-            await world.delete(name, SECRETS)
-        elif what == "paused":
-            await world.edit_ring(movement={"paused": True})
-            await asyncio.sleep(0.5)
-
-    world.intercept(act)
-    if what == "refused":
-        world.refuse(403, "w05")
-        world.refuse(403, "w00")
-    await world.edit_ring(rebalance=even())
-    await asyncio.sleep(8)
-    drains = counts(world).get("p0*", 0)
-    assert done
-    if what == "paused":
-        assert drains <= 3
-        await asyncio.sleep(INTERVAL)
-        assert "paused" in last(world)[1]
-    else:
-        assert drains <= 3
-        assert world.owners(SECRETS).get(done[0]) != "p1*"
-
-
 @staged
 async def test_a_run_that_crashes_is_reported_and_tried_again(world: World) -> None:
     await lopsided(world, 6, None)

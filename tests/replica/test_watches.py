@@ -8,11 +8,11 @@ from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing
 from sharder.core.fence import fence_of
 from sharder.core.names import ObjectRef
-from sharder.kube.typed_stores import LEASES, MUTATING, NAMESPACES, RINGS
+from sharder.kube.typed_stores import LEASES, NAMESPACES, RINGS
 from tests.replica.staged import staged
 from tests.replica.world import LEASE_PATH, OWNER, SECRETS, World
 from tests.stage.admission import BINDINGS, POLICIES
-from tests.stage.stage import RINGS_PATH, eventually
+from tests.stage.stage import eventually
 
 
 async def created(world: World, name: str, namespace: str = "default") -> str:
@@ -48,30 +48,6 @@ async def test_admission_follows_shards_rings_and_namespaces_at_once(world: Worl
     await asyncio.sleep(0.5)
     assert await created(world, "again", "blue") == "p1"
     assert await created(world, "system", "kube-system") == ""
-
-
-@staged
-async def test_what_happened_in_a_gap_of_the_watches_is_found(world: World) -> None:
-    await world.begin("p0", "p1", "p2")
-    for number in range(3):
-        await world.put(f"s{number}", f"p{number}", SECRETS, to=f"p{number}")
-    link = world.replicas["r0"].link
-    link.stall()
-    link.delay = 0.0
-    before = world.lease("p0").spec.holder_identity
-    await world.puppets["p1"].release()
-    gap(world)
-    link.heal()
-    await eventually(lambda: world.owner("s1", SECRETS) in {"p0", "p2"}, within=20)
-    assert world.owner("s0", SECRETS) == before == "p0"
-    world.puppets["p2"].kill()
-    await asyncio.sleep(4)
-    gap(world)
-    took = await eventually(lambda: world.owner("s2", SECRETS) != "p2", within=40)
-    assert took >= 3, "a gap makes no shard silent for longer"
-    await world.write("DELETE", f"{RINGS_PATH}/demo")
-    gap(world)
-    await eventually(lambda: not world.objects(MUTATING.id), within=20)
 
 
 @pytest.mark.parametrize("watch", ["controllerrings", "leases", "namespaces"])

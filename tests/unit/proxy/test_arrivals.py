@@ -10,16 +10,15 @@ from msgspec.structs import replace
 
 from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
 from sharder.core.errors import Unavailable
-from sharder.core.names import ShardName, owner_label
+from sharder.core.names import ShardName
 from sharder.ports import Store
 from sharder.proxy.arrivals import Arrivals
 from sharder.proxy.here import Here
-from sharder.proxy.streams import MAX_EXPECTED, Event, Selectors, Sight, Streams
+from sharder.proxy.streams import MAX_EXPECTED, Selectors, Sight, Streams
 from sharder.runtime.clock import SystemClock
 from sharder.shard.identity import Identity
 from tests.unit.proxy.conftest import JOB, JOBS, PODS, RING
 
-OURS = {owner_label(RING): "me"}
 POD = ObjectMeta(
     name="one-x",
     namespace="demo",
@@ -62,42 +61,6 @@ class Shard:
         except TimeoutError:
             return False
         return True
-
-
-async def test_an_object_waits_for_children_that_the_selectors_of_a_watch_match() -> None:
-    shard = Shard()
-    with shard.streams.opened(ALL, "6") as stream:
-        assert not await shard.is_ready()
-        assert shard.pods.asked == [("app=a", "")]
-
-        shard.streams.shown(stream, Event("ADDED", PartialObject(metadata=POD)))
-        assert await shard.is_ready()
-
-
-async def test_an_object_waits_for_each_watch_that_has_just_ended() -> None:
-    shard = Shard()
-    with shard.streams.opened(ALL, "6"):
-        pass
-    with shard.streams.opened(ALL._replace(selectors=Selectors()), "7"):
-        assert not await shard.is_ready()
-
-        with shard.streams.opened(ALL, "7"):
-            assert await shard.is_ready()
-
-
-async def test_an_object_waits_until_its_children_are_watched_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("sharder.proxy.streams.RETURN_SECONDS", 0.0)
-    shard = Shard()
-    assert await shard.is_ready(), "they were never watched"
-    with shard.streams.opened(ALL, "6"):
-        pass
-    with shard.streams.opened(ALL._replace(namespace="other"), "7"):
-        assert not await shard.is_ready(), "the controller stands still"
-
-        with shard.streams.opened(ALL, "7"):
-            assert await shard.is_ready()
 
 
 def test_only_the_newest_watches_are_expected_to_return() -> None:

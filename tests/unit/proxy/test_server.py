@@ -332,21 +332,6 @@ async def test_an_upgrade_is_refused_and_the_connection_can_be_used_again(stage:
     assert [request.path for request in stage.asked] == ["/version"]
 
 
-@pytest.mark.parametrize("selector", ["", "&labelSelector=app"])
-async def test_the_controller_sees_that_an_object_has_left_after_our_own_watch(
-    selector: str, stage: Stage
-) -> None:
-    stage.answer = shows(DELETED, until=asyncio.Event())
-    async with stage.client.get(f"{JOBS_PATH}?watch=1{selector}") as answer:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.3):
-                await answer.content.readline()
-        assert stage.here.named(JOBS, ONE) is not None
-
-        stage.here.removed(JOBS, replace(JOB, resource_version="9"))
-        assert json.loads(await answer.content.readline()) == DELETED
-
-
 def child(name: str, owner: str, kind: str = "Job") -> dict[str, object]:
     controller = {"apiVersion": "batch/v1", "kind": kind, "uid": owner, "controller": True}
     labels = {owner_label(RING): owner}

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from sharder.core.api.meta import ObjectMeta, OwnerReference
 from sharder.core.errors import NotFound
 from sharder.core.names import GroupResource, ObjectRef, drain_label, owner_label
-from sharder.proxy.here import CACHED_SECONDS, PATIENCE_SECONDS, QUIET_SECONDS, Here, Main
+from sharder.proxy.here import CACHED_SECONDS, QUIET_SECONDS, Here, Main
 from sharder.proxy.targets import Target, Verb
 from sharder.proxy.write_gate import Refused, WriteGate
 from tests.unit.proxy.conftest import JOBS, ME, PODS, RING
@@ -261,34 +261,6 @@ async def test_a_write_to_a_child_that_is_not_there_is_not_sent() -> None:
     # It would be under way uncounted, and reach what another shard makes of this name.
     assert await shard.answer(Verb.WRITE, PODS, POD) == 404
     assert await shard.answer(Verb.PUT, PODS, POD, pod("", None)) == 200, "it creates"
-
-
-async def test_an_object_is_released_a_moment_after_its_last_write() -> None:
-    shard = Shard()
-    main, writing = shard.one, asyncio.create_task(asyncio.sleep(0))
-    shard.here.sent(main, writing, 7)
-    await writing
-    shard.drain()
-    assert list(shard.here.to_release()) == []
-
-    shard.now += QUIET_SECONDS
-    assert list(shard.here.to_release()) == [main]
-
-
-@pytest.mark.parametrize("has_left", [False, True])
-async def test_an_object_is_released_when_its_writes_have_ended_even_if_it_was_gone(
-    has_left: bool,
-) -> None:
-    shard, writing = Shard(), asyncio.create_task(asyncio.sleep(0))
-    shard.here.sent(shard.one, writing, 7)
-    if has_left:
-        shard.here.removed(JOBS, job(version=2))
-    assert shard.here.in_flight()
-    shard.here.changed(JOBS, job(drains=True, version=3))
-    shard.now += PATIENCE_SECONDS
-    assert list(shard.here.to_release()) == []
-    await writing
-    assert len(list(shard.here.to_release())) == 1, "it has waited long enough"
 
 
 async def test_a_write_without_an_answer_can_be_carried_out_until_its_time_is_over() -> None:

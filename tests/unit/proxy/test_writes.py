@@ -1,25 +1,20 @@
 """What becomes of the writes of a controller."""
 
 import asyncio
-import json
 
 import pytest
 from aiohttp import web
-from msgspec.structs import replace
 
 from sharder.proxy.here import CACHED_SECONDS
 from tests.unit.proxy.conftest import (
-    JOB,
     JOB_PATH,
     JOBS_IN_DEMO,
     JOBS_PATH,
     LEASES_PATH,
-    ME,
     PODS_IN_DEMO,
     Handler,
     Stage,
     breaks,
-    event,
     page,
     shows,
 )
@@ -124,30 +119,6 @@ def deletes(*uids: str, status: int = 200) -> Handler:
 BY_NAME: dict[str, object] = {"name": "one", "namespace": "demo"}
 
 
-async def test_a_collection_is_deleted_one_by_one(stage: Stage) -> None:
-    inner = deletes("u1")
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        assert stage.here.in_flight() == (request.method == "DELETE")
-        return await inner(request)
-
-    stage.answer = answer
-    query = "labelSelector=a%3Db&limit=5&gracePeriodSeconds=0&dryRun=All"
-    async with stage.client.delete(f"{JOBS_IN_DEMO}?{query}") as said:
-        assert (said.status, await said.json()) == (200, {
-            "kind": "Status", "apiVersion": "v1", "status": "Success",
-            "metadata": {"continue": "next"},
-        })  # fmt: skip
-
-    listing, deletion = stage.asked
-    assert (listing.method, listing.query["limit"]) == ("GET", "5")
-    assert listing.query["labelSelector"] == f"a=b,{ME.selector},!{ME.drain_label}"
-    assert (deletion.path, list(deletion.query)) == (JOB_PATH, ["timeout"])
-    assert json.loads(await deletion.read()) == {
-        "gracePeriodSeconds": 0, "dryRun": ["All"], "preconditions": {"uid": "u1"},
-    }  # fmt: skip
-
-
 async def test_what_is_not_here_stays_when_its_collection_is_deleted(stage: Stage) -> None:
     stage.here.leave("u1", "9")
     stage.answer = deletes("u1")
@@ -156,24 +127,6 @@ async def test_what_is_not_here_stays_when_its_collection_is_deleted(stage: Stag
     assert await stage.ask("DELETE", JOBS_IN_DEMO) == 409
 
     assert stage.methods == ["GET", "GET"]
-
-
-async def test_children_that_may_not_be_cached_yet_are_not_left_out_of_a_deletion(
-    stage: Stage,
-) -> None:
-    added = event("ADDED", {**BY_NAME, "ownerReferences": [BY_ONE], "labels": JOB.labels})
-    stage.answer = shows(added, until=asyncio.Event())
-    async with stage.client.get(f"{PODS_IN_DEMO}?watch=1") as watch:
-        await watch.content.readline()
-        stage.answer = deletes("p1")
-        stage.here.leave("u1", "5")
-        stage.here.deliver(replace(JOB, resource_version="6"))
-        early = await stage.ask("DELETE", PODS_IN_DEMO)
-        assert early == 409, "as if one was deleted: the controller tries again"
-        await asyncio.sleep(CACHED_SECONDS)
-        assert await stage.ask("DELETE", PODS_IN_DEMO) == 200
-
-    assert stage.methods == ["GET", "GET", "GET", "DELETE"]
 
 
 @pytest.mark.parametrize(("status", "said"), [(404, 200), (409, 409), (403, 403)])

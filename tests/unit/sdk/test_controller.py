@@ -1,6 +1,5 @@
 """What a shard does with its objects, and when it lets them go."""
 
-import asyncio
 import logging
 from datetime import timedelta
 
@@ -25,29 +24,6 @@ from tests.unit.sdk.scene import (
     Webhook,
     at_work,
 )
-
-
-async def test_a_shard_works_on_its_own_objects_one_reconcile_each_at_a_time() -> None:
-    scene, controller = Scene(), Controller(is_held=True)
-    ref = await scene.create_secret("one")
-    await scene.create_secret("theirs", owner=OTHER)
-    drained = await scene.create_secret("drained")
-    await scene.label(drained, {DRAIN: "true"})
-
-    async with at_work(scene, controller):
-        await scene.create_secret("late")
-        await scene.label(ref, {"changed": "yes"})
-        await _list_again(scene.secrets)
-        await scene.label(ref, {"changed": "again"})
-        await scene.clock.advance(2)
-        assert controller.started == ["one", "late"]
-        controller.released.set()
-        await settle()
-
-        assert controller.started == ["one", "late", "one"]
-        assert not controller.overlapped
-        with pytest.raises(NotOwned, match="has ended"):
-            controller.requests[0].check()
 
 
 async def test_a_failed_reconcile_is_logged_and_tried_again_after_a_back_off(
@@ -76,27 +52,6 @@ async def test_a_failed_reconcile_is_logged_and_tried_again_after_a_back_off(
         "reconcile failed: default/one: moved away",
     ]
     assert told[-1] == ended
-
-
-async def test_a_drain_is_acknowledged_when_the_reconcile_has_ended_or_its_grace_is_over() -> None:
-    for grace, ends in ((timedelta(seconds=9), True), (timedelta(seconds=2), False)):
-        scene, controller = Scene(), Controller(is_held=True)
-        ref = await scene.create_secret("one")
-
-        async with at_work(scene, controller, drain_grace=grace):
-            await scene.drain(ref)
-            await scene.clock.advance(1.5)
-            assert await scene.labels(ref) == {OWNER: ME, DRAIN: "true"}
-            if ends:
-                controller.released.set()
-                await settle()
-            else:
-                await scene.clock.advance(0.6)
-
-            assert controller.cancelled == ([] if ends else ["one"])
-            assert await scene.labels(ref) == {}
-            await scene.label(ref, {OWNER: ME})
-            assert controller.started == ["one", "one"]
 
 
 @pytest.mark.parametrize("is_watched", [True, False])
@@ -138,19 +93,6 @@ async def test_a_drain_that_is_withdrawn_lets_the_work_go_on_and_the_next_grace_
         assert await scene.labels(ref) == {OWNER: ME}
 
 
-async def test_a_failed_acknowledgement_is_tried_again() -> None:
-    scene, controller = Scene(), Controller()
-    ref = await scene.create_secret("one")
-
-    async with at_work(scene, controller):
-        scene.secrets.fail(Unavailable("busy"), Unavailable("busy"))
-        await scene.drain(ref)
-        assert OWNER in await scene.labels(ref)
-        await scene.clock.advance(5)
-
-        assert await scene.labels(ref) == {}
-
-
 async def test_what_a_new_list_shows_unchanged_is_not_worked_on_again() -> None:
     scene, controller = Scene(), Controller()
     await scene.create_secret("one")
@@ -162,22 +104,6 @@ async def test_what_a_new_list_shows_unchanged_is_not_worked_on_again() -> None:
         await scene.clock.advance(2)
 
         assert sorted(controller.started) == ["one", "two", "two"]
-
-
-async def test_an_object_is_kept_while_a_cancelled_reconcile_cleans_up() -> None:
-    cleanup = asyncio.Event()
-    scene, controller = Scene(), Controller(is_held=True, cleanup=cleanup)
-    ref = await scene.create_secret("one")
-
-    async with at_work(scene, controller, drain_grace=timedelta(0)):
-        await scene.drain(ref)
-        await scene.label(ref, {"changed": "yes"})
-        assert controller.cancelled == ["one"]
-        assert (await scene.labels(ref))[OWNER] == ME
-        cleanup.set()
-        await settle()
-
-        assert await scene.labels(ref) == {"changed": "yes"}
 
 
 async def test_objects_wait_for_a_worker_and_no_drain_does() -> None:

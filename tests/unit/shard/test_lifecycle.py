@@ -1,18 +1,15 @@
 """The Lease and the work under it: no work outlives the Lease, and it ends before it is lost."""
 
 import asyncio
-from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
 
-from sharder.core.errors import LeaseLost, NotFound, Unavailable
-from sharder.core.names import RING_LABEL
+from sharder.core.errors import LeaseLost, NotFound
 from sharder.sdk import Shard
 from sharder.sdk.testing.fake_clock import FixedRng, settle
 from tests.unit.sdk.scene import (
     DRAIN,
-    LEASE,
     ME,
     OWNER,
     RING,
@@ -22,26 +19,6 @@ from tests.unit.sdk.scene import (
     Scene,
     at_work,
 )
-
-OUTAGE: Sequence[Unavailable] = [Unavailable("server away")] * 20
-
-
-async def test_work_is_cancelled_before_the_lease_can_be_lost() -> None:
-    scene, controller = Scene(), Controller(is_held=True)
-    await scene.create_secret("one")
-
-    async with at_work(scene, controller) as (_, task):
-        lease = await scene.cluster.lease_store.get(LEASE)
-        assert (lease.spec.holder_identity, lease.metadata.label(RING_LABEL)) == (ME, RING)
-        await scene.clock.advance(2 * TIMING.lease_duration)
-        scene.cluster.lease_store.fail(*OUTAGE[:2])
-        await scene.clock.advance(TIMING.renew_deadline - 0.1)
-        assert controller.running == {"one"}
-        await scene.clock.advance(0.2)
-
-        assert controller.cancelled == ["one"]
-        assert isinstance(task.exception(), LeaseLost)
-        assert await scene.holder() == ME  # what is not surely ours is not released either
 
 
 async def test_a_shard_that_sees_another_holder_ends_when_its_cancelled_work_has_ended() -> None:
@@ -76,23 +53,6 @@ async def test_nothing_is_begun_or_acknowledged_when_the_lease_ran_out_unnoticed
         assert isinstance(task.exception(), LeaseLost)
 
 
-async def test_a_stopping_shard_lets_its_reconciles_end_before_it_releases_the_lease() -> None:
-    scene, controller = Scene(), Controller(is_held=True)
-    await scene.create_secret("one")
-
-    async with at_work(scene, controller) as (shard, task):
-        shard.stop()
-        await settle()
-        await scene.create_secret("two")
-        await scene.clock.advance(3 * TIMING.lease_duration)
-        assert (controller.running, await scene.holder()) == ({"one"}, ME)
-        controller.released.set()
-        await settle()
-
-        assert (controller.started, controller.cancelled) == (["one"], [])
-        assert (await scene.holder(), task.done()) == ("", True)
-
-
 async def test_a_shard_that_waits_can_be_stopped() -> None:
     scene = Scene()
     async with at_work(scene, Controller()):
@@ -121,18 +81,6 @@ async def test_a_shard_waits_for_an_api_server_that_is_away_when_it_starts() -> 
         await scene.cluster.connect()
         await scene.clock.advance(TIMING.retry_period)
 
-        assert controller.started == ["one"]
-
-
-async def test_nothing_is_worked_on_while_another_holds_the_lease() -> None:
-    scene, controller = Scene(), Controller()
-    await scene.create_secret("one")
-    async with at_work(scene, Controller()):
-        await scene.steal_lease()
-
-    async with at_work(scene, controller):
-        assert controller.started == []
-        await scene.clock.advance(TIMING.lease_duration + 3)
         assert controller.started == ["one"]
 
 

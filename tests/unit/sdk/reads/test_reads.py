@@ -1,6 +1,5 @@
 """Reads from memory: what they save, and that they are never older than what was written."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
@@ -20,7 +19,6 @@ from tests.unit.sdk.scene import (
     ME,
     OTHER,
     OWNER,
-    SECRETS,
     Controller,
     Scene,
     Webhook,
@@ -80,23 +78,6 @@ async def test_a_reconcile_that_changes_nothing_sends_no_request() -> None:
 
 
 # This shard's own writes
-
-
-async def test_a_shard_reads_what_it_has_written() -> None:
-    scene, seen = Scene(), list[Json]()
-    await scene.create_secret("one")
-
-    async def reconcile(request: Request) -> None:
-        if seen:
-            return
-        scene.hold_up_watches()
-        await request.patch({"data": {"k": "djI="}})
-        asyncio.get_running_loop().call_later(0, scene.cluster.let_watches_flow)
-        seen.append((await request.get())["data"])
-
-    async with at_work(scene, reconcile, cache=BOTH):
-        await settle()
-        assert seen == [{"k": "djI="}]
 
 
 async def test_a_child_whose_creation_had_no_answer_is_not_made_again() -> None:
@@ -202,22 +183,3 @@ async def test_an_object_that_drains_while_it_waits_for_its_children_is_not_work
 
         assert controller.started == []
         assert OWNER not in await scene.labels(ref)
-
-
-async def test_no_reconcile_starts_on_metadata_older_than_this_shards_write() -> None:
-    scene, seen = Scene(), list[str]()
-
-    async def reconcile(request: Request) -> None:
-        seen.append(request.metadata.annotation("times"))
-        if len(seen) == 1:
-            scene.hold_up_watches(SECRETS)
-            await request.patch({"metadata": {"annotations": {"times": "1"}}})
-            await request.ensure({"kind": "ConfigMap", "metadata": {"name": "child"}})
-
-    async with at_work(scene, reconcile):
-        await scene.create_secret("one")
-        await scene.clock.advance(1)
-        assert seen == [""]
-        await scene.let_watches_flow()
-
-        assert set(seen[1:]) == {"1"}
