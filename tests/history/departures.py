@@ -9,6 +9,7 @@ from typing import Final
 
 from typing_extensions import override
 
+from sharder.core.leases.state import DEFAULT_DURATION, MAX_DURATION_SECONDS
 from sharder.core.names import SHARDER_IDENTITY
 from tests.history.moments import downs_of, outages_of
 from tests.history.traces import Happening, Held, Span, Trace, Write
@@ -18,6 +19,7 @@ CLOCK_SECONDS: Final = 0.3
 NEW_SECONDS: Final = 3.0
 """An object that is younger and has no owner counts as one that never had any (docs/protocol.md,
 "Objects that lost their owner label")."""
+DEFAULT_SECONDS: Final = DEFAULT_DURATION.total_seconds()
 OUTAGE_SECONDS: Final = 3.0
 """So much earlier the API server can answer than an outage is noted to end, or begin later."""
 
@@ -75,6 +77,22 @@ def departures(writes: Sequence[Write]) -> Iterator[Departure]:
                 )
             if write.owner:
                 last, acknowledged, stripped, sent = write, False, None, None
+
+
+def hasty(trace: Trace) -> Iterator[str]:
+    """Yield objects taken within two durations of the last renewal of a Lease that was deleted."""
+    by_shard = defaultdict[str, list[Held]](list)
+    for lease in trace.leases:
+        by_shard[lease.shard].append(lease)
+    for moved in departures(trace.writes):
+        past = [x for x in by_shard[moved.last.owner] if x.revision < moved.taken.revision]
+        held = next((at for at, x in enumerate(reversed(past)) if x.is_held), 0)
+        if moved.acknowledged or moved.stripped or not held or not past[-held].deleted:
+            continue
+        last = past[-held - 1]
+        seconds = last.seconds if last.seconds <= 2 * MAX_DURATION_SECONDS else DEFAULT_SECONDS
+        if moved.taken.at < last.renewed + 2 * seconds - CLOCK_SECONDS:
+            yield f"{moved}, {moved.taken.at - last.renewed:.1f} s after the last renewal"
 
 
 def by_uid(writes: Sequence[Write]) -> Mapping[str, list[Write]]:

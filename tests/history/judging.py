@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.history.absences import Absence, Times, absences, times
 from tests.history.behind import behind
-from tests.history.departures import by_uid, departures, robberies
+from tests.history.departures import by_uid, departures, hasty, robberies
 from tests.history.moments import Leases, downs_of, leaderless_of
 from tests.history.overlaps import Overlap, overlaps
 from tests.history.traces import Child, Span, Trace, Write
@@ -35,6 +35,8 @@ class Verdict:
     """Objects that left a shard that held its Lease, without its acknowledgement."""
     stripped: list[str]
     """The same, where a user had removed the label a moment before."""
+    hasty: list[str]
+    """Objects that were taken too soon after the Lease of their shard was deleted."""
     robbed: list[str]
     """Leases that were taken from shards that lived."""
     foreign: list[str]
@@ -72,6 +74,7 @@ class Verdict:
             "worked on without a Lease": self.unheld,
             "moved without acknowledgement": self.unacknowledged,
             "moved after their label was removed": self.stripped,
+            "taken too soon": self.hasty,
             "Leases taken from shards that lived": self.robbed,
             "children created twice": self.born_twice,
             "left behind by their parent": self.behind,
@@ -107,6 +110,7 @@ def judge(trace: Trace) -> Verdict:
     return Verdict(
         unacknowledged=[str(d) for d in taken if d.stripped is None],
         stripped=[str(d) for d in taken if d.waited < STRIPPED_SECONDS],
+        hasty=list(hasty(trace)),
         robbed=list(robberies(trace)),
         foreign=list(foreign(trace)),
         born_twice=list(twins(trace)),
@@ -143,6 +147,8 @@ def _left(trace: Trace) -> Iterator[str]:
     for write in _last(trace).values():
         is_away = any(down.end == inf for down in downs.get(write.owner, ()))
         is_there = leases.is_held(write.owner, inf) and not is_away
+        if write.uid in trace.waiting:
+            continue
         if not write.owner or write.draining or not is_there:
             yield f"{write.name}: {write.owner or 'none'}{' draining' if write.draining else ''}"
 
@@ -153,7 +159,7 @@ def _apart(trace: Trace) -> Iterator[str]:
     for child in trace.children:
         children[child.uid] = child
     for child in children.values():
-        parent = parents.get(child.parent)
+        parent = None if child.parent in trace.waiting else parents.get(child.parent)
         if parent is not None and not child.deleted and child.owner != parent.owner:
             yield f"{child.name}: {child.owner or 'none'}, but {parent.name} is on {parent.owner}"
 

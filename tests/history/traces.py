@@ -1,6 +1,6 @@
 """What is known of a nemesis run when it is over."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
@@ -169,3 +169,5 @@ class Trace:
     sent: Sequence[Sent] = ()
     fenced: Sequence[str] = ()
     """What shards were told whose writes the fence refused."""
+    waiting: Collection[str] = ()
+    """The uids of the objects that rightly have no shard in the end."""
