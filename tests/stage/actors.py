@@ -1,14 +1,12 @@
 """The cast: processes that run the product's own code on the stage."""
 
 import asyncio
-import base64
 import random
 from collections.abc import Coroutine
 from contextvars import Context, copy_context
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
 from prometheus_client import CollectorRegistry
 from typing_extensions import override
 
@@ -18,19 +16,20 @@ from sharder.config.settings import LeaderElection, Settings
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import SharderError
 from sharder.core.leases.election import LeaseTiming
-from sharder.core.names import GroupResource, ObjectRef, RingName, owner_label
+from sharder.core.names import RingName
 from sharder.core.rebalance.packed import computed
+from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.webhook_configuration import Registration, WebhookClientConfig, WebhookConfig
 from sharder.metrics.registry import service_metrics
 from sharder.runtime.child_process import ChildFailed
 from sharder.sdk import Request, Shard
 from sharder.sdk import Settings as ShardSettings
-from sharder.sdk.testing.requests import Call, place_of
 from sharder.sdk.testing.requests import Client as User
 from sharder.shard.cluster import Cluster
 from tests.history.traces import Happening
 from tests.stage.loop import PROCESS, Process
 from tests.stage.network import Link, NetworkClient, ProcessClock
+from tests.stage.replica_judge import ReplicaJudge
 from webhook.messages import Answer
 
 if TYPE_CHECKING:
@@ -53,8 +52,6 @@ ELECTION: Final = LeaderElection(
 )
 COUNT_SECONDS: Final = 10.0
 """How long a replica that starts waits for its counts at most."""
-KEPT_SECONDS: Final = 50.0
-"""A released Lease is kept for longer."""
 STOP_SECONDS: Final = 3.0
 """How long a replica that stops still answers."""
 
@@ -148,7 +145,9 @@ class ReplicaActor(Actor):
         self.leads = False
         self.crashes = False
         """Whether the computation of a rebalance fails."""
-        self.client.sees = self._judge
+        self.judge = ReplicaJudge(self, RING)
+        self.client.sees = self.judge.see_request
+        stage.storage.observers.append(self.judge.observe)
         self._stop = asyncio.Event()
         self.registry = CollectorRegistry()
         settings = Settings(sharder_user_names=(SHARDER,), leader_election=ELECTION)
@@ -204,7 +203,7 @@ class ReplicaActor(Actor):
         replies = set[asyncio.Task[None]]()
 
         def settle(answer: Answer) -> None:
-            self._judge_review(body, answer.body)
+            self.judge.see_answer(body, answer.body)
             if not answered.done():
                 answered.set_result(answer.body)
 
@@ -222,39 +221,15 @@ class ReplicaActor(Actor):
         self.stage.loop.call_later(self.link.takes(), work, context=self.context)
         return await answered
 
-    def _judge_review(self, body: bytes, answer: bytes) -> None:
-        """Note a new object that is given to a name which two shards hold, as is known here."""
-        snapshot = self.replica.cache.snapshot(RING)
-        if snapshot is None or b'"CREATE"' not in body or b'"websites"' not in body:
-            return
-        patch = base64.b64decode(msgspec.json.decode(answer)["response"].get("patch", ""))
-        for name in snapshot.members.validity.duplicate_names:
-            if f'"{name}"'.encode() in patch:
-                self.process.errors.append(f"{name}, which two hold, got an object")
-
-    def _judge(self, call: Call) -> None:
-        """Note a write to objects or Leases without a guard, or of what only the leader writes."""
-        place = place_of(call.path) if call.method in {"PATCH", "DELETE"} else None
-        if place is None or place.resource not in {"websites", "secrets", "configmaps", "leases"}:
-            return
-        ref = ObjectRef(place.namespace, place.name)
-        what = f"{call.method} {place.resource} {ref}"
-        options: Any = call.body
-        guard = options.get("preconditions") or options.get("metadata") or {}
-        if not guard.get("resourceVersion"):
-            self.process.errors.append(f"{what} without a guard")
-        if call.method == "DELETE":
-            held = [each for each in self.stage.history.leases if each.shard == place.name]
-            if held and held[-1].renewed > self.clock.monotonic() - KEPT_SECONDS:
-                self.process.errors.append(f"{what}, which changed a moment ago")
-        stored = self.stage.storage.of(GroupResource(place.group, place.resource)).get(ref)
-        if stored is None or guard.get("resourceVersion") != stored.version or self.leads:
-            return
-        if place.resource == "websites" and stored.meta.has_label(owner_label(RING)):
-            self.process.errors.append(f"{what}, which has an owner, without leading")
+    @property
+    def snapshot(self) -> RingSnapshot | None:
+        """The ring as this replica sees it."""
+        return self.replica.cache.snapshot(RING)
 
     def _lead(self, leads: bool) -> None:
         self.leads = leads
+        if leads:
+            self.judge.begin_term()
 
     def _registration(self) -> Registration:
         return Registration(

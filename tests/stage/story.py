@@ -59,6 +59,7 @@ class Story:
             wrong.append(f"{error}" or "an assertion of the plot")
         broken = judge(self.stage.history.trace()).broken() if self.is_judged else {}
         wrong += [f"{len(them)} {what}: {them[0]}" for what, them in broken.items() if them]
+        wrong += [f"{name} does not end" for name in self.stage.loop.endless]
         for actor in self.stage.actors:
             wrong += actor.process.errors
         return wrong
