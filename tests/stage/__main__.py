@@ -17,7 +17,8 @@ from concurrent.futures import ProcessPoolExecutor
 
 from tests.history.timeline import histories
 from tests.stage.mutants import MUTANTS
-from tests.stage.play import Setup, play
+from tests.stage.play import play
+from tests.stage.setup import Setup
 
 _PROCESSES = os.cpu_count() or 1
 _AT_ONCE = 4
