@@ -65,23 +65,6 @@ async def test_a_pass_drains_and_withdraws_exactly_what_belongs_elsewhere(world:
 
 
 @staged
-async def test_without_shards_and_with_missing_ones_everything_stays_and_is_counted(
-    world: World,
-) -> None:
-    await world.begin()
-    await world.put("owned", "ghost")
-    await world.put("draining", "ghost", draining=True)
-    await world.put("draining-c", "ghost", CONFIGMAPS, of="draining")
-    await world.put("new")
-    await pass_over(world)
-    await asyncio.sleep(60)
-    assert world.written == []
-    status = world.status
-    assert (status.objects, status.unassigned, status.unowned, status.draining) == (3, 1, 3, 1)
-    assert world.conditions()["Ready"] != "ReconciliationSucceeded" or status.available_shards == 0
-
-
-@staged
 async def test_what_left_the_scope_stays_and_keeps_its_children(world: World) -> None:
     selector: Json = {"matchLabels": {"team": "blue"}}
     await world.quiet("p0", "p1", objectSelector=selector)
