@@ -30,7 +30,7 @@ COUNTED_SECONDS: Final = 45.0
 KEYS: Final = 20
 """For so many keys replicas have to give the same answer."""
 PROMPT_SECONDS: Final = 8.0
-"""So long the leader takes for what it sees that it has to do, and longer if requests fail."""
+"""So long the leader takes for what it sees that it has to do."""
 RESTORED: Final = {Kind.KILL, Kind.TERMINATE}
 """All other faults can hide that etcd was restored (docs/limits.md)."""
 BACKUP_SECONDS: Final = 8.0
@@ -194,7 +194,7 @@ class _Play:
     def _start(self, name: str) -> None:
         if name in SHARDERS:
             actor: Actor = self.stage.replica(name)
-        elif self.setup.foreign and name == SHARDS[0]:
+        elif self.setup.is_foreign and name == SHARDS[0]:
             actor = self.stage.protocol_shard(name)
         elif self.setup.proxied and name == SHARDS[1]:
             actor = self.stage.proxied_shard(name)
@@ -207,14 +207,14 @@ class _Play:
 
     async def _watch(self) -> None:
         """Note what a leader leaves undone."""
-        since, prompt = dict[str, float](), PROMPT_SECONDS * (1 + self.setup.errors)
-        while True:
+        since = dict[str, float]()
+        while not self.setup.errors:  # a lost answer is waited for
             await asyncio.sleep(1)
             now, outages = asyncio.get_running_loop().time(), self.stage.history.outages
             is_calm = not outages or outages[-1].end + PROMPT_SECONDS < now
             replicas = self.stage.replicas.values() if is_calm else ()
             since = {w: since.get(w, now) for actor in replicas for w in actor.judge.overlooked()}
-            late = [what for what, at in since.items() if now > at + prompt]
+            late = [what for what, at in since.items() if now > at + PROMPT_SECONDS]
             self.odd += [what for what in late if what not in self.odd]
 
     async def _restore(self) -> None:

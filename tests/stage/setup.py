@@ -72,6 +72,11 @@ class Setup:
         )
 
     @property
+    def is_foreign(self) -> bool:
+        """Whether one shard is written from the protocol, which knows no restored etcd."""
+        return self.foreign and RESTORE not in self.extras
+
+    @property
     def unusual(self) -> frozenset[str]:
         """What users do beside the usual."""
         restored = UNRESTORED if RESTORE in self.extras else frozenset[str]()
