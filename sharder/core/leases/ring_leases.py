@@ -17,12 +17,10 @@ from sharder.core.leases.state import (
     DEFAULT_DURATION,
     SILENT_DURATIONS,
     ObservedLease,
-    duration_of,
     is_given_up,
     is_held,
     problem_of,
     stops_after,
-    was_released,
 )
 from sharder.core.leases.validity import MAX_LEASES, classify
 from sharder.core.names import ObjectRef, ShardName
@@ -164,12 +162,8 @@ class RingLeases:
         """
         yield from (until for ref, until in self.departed.items() if ref.name == name)
         for ref, seen in self.known.items():
-            if ref.name == name and is_given_up(seen.lease) and seen.renewed:
-                # We take a Lease over after this time without a renewal, and with this duration.
-                silence = (
-                    0.0 if was_released(seen.lease) else duration_of(seen.lease).total_seconds()
-                )
-                yield seen.since + blind - silence
+            if ref.name == name and is_given_up(seen.lease) and seen.worked is not None:
+                yield seen.worked + blind
 
     def _standings(
         self, problems: Mapping[ObjectRef, str], at: float, stranger: Standing

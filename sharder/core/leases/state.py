@@ -140,6 +140,8 @@ class ObservedLease:
     since: float
     renewed: bool = False
     """Whether its spec was seen to change: then the shard works, even if its clock is wrong."""
+    worked: float | None = None
+    """When its shard was last seen to work, once we saw that it has given the Lease up."""
 
     def then(self, lease: Lease, at: float) -> "ObservedLease":
         """Return the observation after `lease` was seen at `at`.
@@ -147,8 +149,11 @@ class ObservedLease:
         Only a change of the spec counts, because our own writes of the state label are no renewal.
         """
         if lease.spec == self.lease.spec:
-            return ObservedLease(lease, self.since, renewed=self.renewed)
-        return ObservedLease(lease, at, renewed=True)
+            return ObservedLease(lease, self.since, renewed=self.renewed, worked=self.worked)
+        worked = self.worked  # while we reserve the Lease too
+        if not is_given_up(self.lease):
+            worked = at if was_released(lease) else self.since
+        return ObservedLease(lease, at, renewed=True, worked=worked)
 
     def is_merely_renewed(self, lease: Lease, at: float) -> bool:
         """Return whether `lease`, seen at `at`, differs only by a renewal that came in time.

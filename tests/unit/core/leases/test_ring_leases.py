@@ -253,5 +253,7 @@ def test_a_shard_worked_last_before_it_released_or_lost_its_lease_or_two_duratio
     membership.see(lease(A, holder=""), AT + 5)
     membership.see(lease(B, holder=SHARDER_IDENTITY, seconds=30), AT + 40)
     membership.forget(lease(C), AT + 2)
+    membership.see(lease(A, holder=SHARDER_IDENTITY, seconds=30), AT + 50)
+    membership.see(lease(A, holder=""), AT + 60)
 
-    assert [membership.last_worked(DEMO, each) for each in (A, B, C)] == [AT + 5, AT + 10, AT + 30]
+    assert [membership.last_worked(DEMO, each) for each in (A, B, C)] == [AT + 5, AT, AT + 30]
