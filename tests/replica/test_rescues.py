@@ -114,6 +114,20 @@ async def test_the_first_objects_have_a_shard_before_the_last_lose_theirs(world:
 
 
 @staged
+async def test_what_has_no_owner_already_is_rescued_first(world: World) -> None:
+    await world.begin("p0")
+    for number in range(40):
+        await family(world, f"s{number}", "p0")
+    await world.puppets["p0"].release()
+    await asyncio.sleep(1)
+    await family(world, "without", "")
+    await asyncio.sleep(5)
+    world.join("p1")
+    await eventually(lambda: set(world.owners().values()) == {"p1"}, within=5)
+    assert [each.name for each in world.written if each.owner == "p1"].index("without") < 40
+
+
+@staged
 async def test_nothing_is_drained_for_a_shard_that_joins_before_all_are_rescued(
     world: World,
 ) -> None:

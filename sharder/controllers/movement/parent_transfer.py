@@ -59,11 +59,14 @@ class ParentTransfer:
     async def run(self, found: Collection[PartialObject]) -> dict[ObjectRef, float]:
         """Move each of the current objects one step; a failure holds back only this object.
 
+        Those without owner are first: some wait since an earlier transfer was superseded.
+
         Returns:
             The objects that wait, and for how many seconds.  If the ring changes, what has begun
             is finished, by the changed ring, and the others wait for another transfer.
         """
         todo = [obj for obj in found if self._needs_step(obj)]
+        todo.sort(key=lambda obj: self._snapshot.owner_of(obj) is not None)
         children = await self._children(todo)
         later = dict.fromkeys((obj.metadata.ref for obj in todo), CHANGED_SECONDS)
         async with batch(PARENTS_AT_ONCE if children else self._mover.limit) as moves:
