@@ -31,6 +31,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """Whether it is pinned, to this shard or to one to which it goes when that has room."""
     heading: ShardName | None = None
     """The shard to which it goes next, if known; it already takes room there."""
+    unproven: bool = False
+    """Whether it stays on its shard only by assumption: the watch has not shown it there."""
 
     @property
     def stays(self) -> bool:
@@ -52,14 +54,6 @@ def makes_room(before: Entry, after: Entry | None) -> bool:
         return before.shard is not None
     still = after.groups if after.member_on == before.member_on else ()
     return before.member_on is not None and not set(before.groups).issubset(still)
-
-
-class Counted(msgspec.Struct, frozen=True, gc=False):
-    """How an object counts."""
-
-    entry: Entry | None
-    is_proven: bool = True
-    """Whether the watch has shown that it stays on its shard; False if that is only assumed."""
 
 
 class Counts:
@@ -145,11 +139,8 @@ class Counts:
         """Return the number of members for each shard that has any, even if the shard is gone."""
         return self._members.get(group, _NO_MEMBERS)
 
-    def _add(self, counted: Counted, one: int) -> None:
+    def _add(self, entry: Entry, one: int) -> None:
         """Add an object to the sums, or remove it if `one` is -1."""
-        entry = counted.entry
-        if entry is None:
-            return
         shard = entry.shard
         self.objects += one
         self._add_on(shard, one)
@@ -163,7 +154,7 @@ class Counts:
         if shard is not None and entry.stays:
             self._staying[shard] += one
             self._pinned[shard] += one * entry.pinned
-            self._unproven[shard] += one * (not counted.is_proven)
+            self._unproven[shard] += one * entry.unproven
 
     def _add_on(self, shard: ShardName | None, one: int) -> None:
         """Count an object on a shard, and update `holding`."""

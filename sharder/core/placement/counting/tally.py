@@ -14,7 +14,7 @@ import msgspec
 from typing_extensions import override
 
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.counts import Counted, Counts, Entry, makes_room
+from sharder.core.placement.counting.counts import Counts, Entry, makes_room
 
 AGE_SECONDS: Final = 1.0
 """Seconds between two calls of `age`."""
@@ -189,20 +189,22 @@ class Tally(Counts):
             self._assumed[identity] = assumed
         self._count(_counted(known, shown), _counted(assumed, shown))
 
-    def _count(self, before: Counted, after: Counted) -> None:
+    def _count(self, before: Entry | None, after: Entry | None) -> None:
         if before == after:
             return
         self.changes += 1
-        if before.entry is not None:
-            self.departures += makes_room(before.entry, after.entry)
-        self._add(before, -1)
-        self._add(after, 1)
+        if before is not None:
+            self.departures += makes_room(before, after)
+            self._add(before, -1)
+        if after is not None:
+            self._add(after, 1)
 
 
-def _counted(assumed: Assumption | None, shown: Entry | None) -> Counted:
+def _counted(assumed: Assumption | None, shown: Entry | None) -> Entry | None:
     """Return how an object counts, given the assumption about it and what the watch shows."""
     if assumed is None:
-        return Counted(shown)
+        return shown
     entry = assumed.entry
     is_proven = shown is not None and shown.stays and shown.shard == entry.shard
-    return Counted(entry, is_proven or not entry.stays)
+    is_unproven = entry.stays and not is_proven
+    return msgspec.structs.replace(entry, unproven=True) if is_unproven else entry
