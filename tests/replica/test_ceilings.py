@@ -140,37 +140,45 @@ async def test_what_cannot_be_read_stops_no_placement_while_namespaces_are_relab
         assert not world.replicas["r0"].replica.cache.uncounted()
 
 
-@pytest.mark.parametrize("others", [0, MANY])
+@pytest.mark.parametrize(
+    ("strategy", "others"), [("BoundedLoad", 0), ("BoundedLoad", MANY), ("ConsistentHash", 0)]
+)
 @staged
-async def test_counts_follow_namespaces_that_come_and_go(world: World, others: int) -> None:
-    await quiet(world, "p0", "p1", namespaceSelector={"matchLabels": {"in": "yes"}})
+async def test_counts_follow_the_scope_of_the_ring(
+    world: World, strategy: str, others: int
+) -> None:
+    selected: Json = {"matchLabels": {"in": "yes"}}
+    await world.quiet("p0", "p1", placement={"strategy": strategy}, namespaceSelector=selected)
+    world.replicas["r0"].link.stream_seconds = 1_800.0, 3_600.0
     for number in range(others):
         await world.add_namespace(f"tenant-{number}", **{"in": "yes"})
     await world.add_namespace("mine")
     await world.put("site", "p0", namespace="mine")
     await world.put("early", "p0", namespace="young")
-    await asyncio.sleep(5)
-    shown = {"namespace": "default", "shard": "p0", "controllerring": "demo"}
+    await asyncio.sleep(60)
     assert not world.metric("controllerring_objects", controllerring="demo")
+
+    async def shows(count: int, shard: str = "p0") -> None:
+        labels = {"namespace": "default", "shard": shard, "controllerring": "demo"}
+        await eventually(lambda: world.metric("shard_objects", **labels) == count, within=40)
+        await asyncio.sleep(40)
+
     for label, count in (("yes", 1), ("no", 0), ("yes", 1)):
         await world.patch("/api/v1/namespaces/mine", {"metadata": {"labels": {"in": label}}})
-        await asyncio.sleep(8)
-        assert world.metric("controllerring_objects", controllerring="demo") == count
+        await shows(count)
     await world.add_namespace("young", **{"in": "yes"})
-    await asyncio.sleep(8)
-    assert world.metric("shard_objects", **shown) == 2
+    await shows(2)
+    for labels in ({"none": "has"}, None):
+        await world.edit_ring(objectSelector=labels and {"matchLabels": labels})
+        await shows(0 if labels else 2)
     await world.delete("site", namespace="mine")
-    await world.patch(
-        world.path("early", namespace="young"), {"metadata": {"labels": {OWNER: "p1"}}}
-    )
-    await asyncio.sleep(8)
-    assert world.metric("shard_objects", **shown) == 0
-    assert world.metric("shard_objects", **{**shown, "shard": "p1"}) == 1
+    await world.label("early", {OWNER: "p1"}, namespace="young")
+    await shows(0)
+    await shows(1, "p1")
     world.storage.compact()
     world.servers[0].hang_up()
     await world.delete("early", namespace="young")
-    await asyncio.sleep(40)
-    assert world.metric("controllerring_objects", controllerring="demo") == 0
+    await shows(0, "p1")
 
 
 @staged

@@ -65,7 +65,8 @@ class _State:
     """How many objects each shard has gained or lost since this count, as far as we know."""
     due: float = -inf
     """When it can be counted again."""
-    is_counted: bool = False
+    scope: tuple[object, ...] = ()
+    """What the objects depended on that were counted; empty before the first count."""
     watches: list[asyncio.Task[None]] = field(default_factory=list)
 
     def end_watches(self) -> None:
@@ -90,7 +91,7 @@ class ObjectCount:
     def stats(self, snapshot: RingSnapshot, waiting: Waiting) -> ObjectStats | None:
         """Return the last count, None before the first; `waiting` is what the watches show now."""
         state = self._rings.get(snapshot.name)
-        if state is None or not state.is_counted:
+        if state is None or not state.scope:
             return None
         by_shard, unassigned, draining = Counter(state.moves), 0, 0
         for counts in state.parts.values():
@@ -128,9 +129,9 @@ class ObjectCount:
         self._queue.add_after(ring, max(SETTLE_SECONDS, state.due - self._clock.monotonic()))
 
     def passed(self, ring: RingName) -> None:
-        """Count the ring and watch it, unless it is watched."""
-        state = self._rings.get(ring, _State())
-        if not state.watches:
+        """Count the ring and watch it, unless it is watched and has the same scope."""
+        state, snapshot = self._rings.get(ring, _State()), self._cache.snapshot(ring)
+        if not state.watches or snapshot is None or state.scope != _scope_of(snapshot):
             self._queue.add_after(ring, max(0.0, state.due - self._clock.monotonic()))
 
     async def run(self) -> None:
@@ -153,7 +154,7 @@ class ObjectCount:
         now = self._clock.monotonic()
         least, most = COUNTS_SECONDS
         state.due = now + min(max(SHARE * (now - began), least), most)
-        state.is_counted = True
+        state.scope = _scope_of(snapshot)
         self._on_counted(name)
         state.watches = [
             group.create_task(self._await_change(snapshot, *each), name=f"watch {name}")
@@ -213,6 +214,12 @@ class ObjectCount:
                 return counted.selects(obj) or (now is not None and now.selects(obj))
             case _:
                 return False
+
+
+def _scope_of(snapshot: RingSnapshot) -> tuple[object, ...]:
+    """Return what objects a ring has depends on."""
+    meta = snapshot.ring.metadata
+    return meta.uid, meta.generation, snapshot.namespaces
 
 
 async def _counted(snapshot: RingSnapshot, store: Store[PartialObject]) -> tuple[_Counts, str]:

@@ -83,6 +83,7 @@ class Resync:
             self._since.pop(name, None)
             self.reports.pop(name, None)
             self._mover.written.forget(name)
+            self._count.passed(name)
             for part in [part for part in self._uncontrolled if part.ring == name]:
                 del self._uncontrolled[part]
             return None
@@ -134,8 +135,9 @@ class Resync:
         """Pass over namespaces that were added to the ring's scope; an empty set does nothing.
 
         Namespaces are added all the time, and a pass over the whole ring for each of them would
-        keep the leader busy forever.  A namespace that leaves the scope needs no pass.
+        keep the leader busy forever.  A namespace that leaves the scope needs a count only.
         """
+        self._count.passed(ring)
         snapshot = self._ports.cache.snapshot(ring)
         if snapshot is None or not added:
             return
