@@ -37,7 +37,9 @@ class TallyPorts:
 
     cache: ClusterCache
     objects: Objects
-    observe: Callable[[RingSnapshot, PartialObject], None]
+    tally_of: Callable[[RingSnapshot], Tally | None]
+    """Returns what to fill for a ring, if anything."""
+    observe: Callable[[RingSnapshot, PartialObject], None] = lambda _ring, _obj: None
     """Called with each object in scope, and again when it changes."""
     clock: Clock
     rng: Rng
