@@ -57,7 +57,6 @@ class Movement:
         self._unread = UnreadParts(ports)
         inside = replace(
             ports,
-            on_assigned=ports.journal.moved,
             on_written=lambda part: self.resync.writes_again(part),  # noqa: PLW0108 - made below
         )
         self._loop = HandoverLoop(inside, table)
