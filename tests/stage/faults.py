@@ -168,12 +168,21 @@ class Faults:
         outages[outages.index(Span(begin=begin))] = Span(begin=begin, end=end)
 
     async def _delete_lease(self, fault: Fault) -> None:
-        """Delete a Lease, of a shard that does not learn of it before seconds have passed."""
+        """Delete a Lease, of a shard that does not learn of it before seconds have passed.
+
+        At times there is one of that name for a moment, or no sharder that knows of it.
+        """
+        is_unknown, leases = self.rng.random() < 0.3, LEASES_PATH.format("default")
+        lasts, path = 8.0 if is_unknown else 3.0, f"{leases}/{fault.target}"
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._hold(replace(fault, kind=Kind.HOLD, seconds=3.0)))
+            group.create_task(self._hold(replace(fault, kind=Kind.HOLD, seconds=lasts)))
+            for name in SHARDERS if is_unknown else ():
+                self.actor(name).terminate()
             await asyncio.sleep(0.1)
-            path = f"{LEASES_PATH.format('default')}/{fault.target}"
             await self.stage.attempt("DELETE", path)
+            if self.rng.random() < 0.5:
+                await self.stage.attempt("POST", leases, held_lease(fault.target, holder=""))
+                await self.stage.attempt("DELETE", path)
 
     async def _forge_holder(self, fault: Fault) -> None:
         path = f"{LEASES_PATH.format('default')}/{fault.target}"

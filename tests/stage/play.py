@@ -29,7 +29,7 @@ COUNTED_SECONDS: Final = 45.0
 """And so long after everything is in its place every replica has counted it rightly."""
 KEYS: Final = 20
 """For so many keys replicas have to give the same answer."""
-PROMPT_SECONDS: Final = 8.0
+PROMPT_SECONDS: Final = 5.0
 """So long the leader takes for what it sees that it has to do."""
 RESTORED: Final = {Kind.KILL, Kind.TERMINATE}
 """All other faults can hide that etcd was restored (docs/limits.md)."""

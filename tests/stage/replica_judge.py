@@ -248,7 +248,8 @@ def _answered(body: bytes, answer: bytes, snapshot: RingSnapshot) -> Iterator[st
     before = msgspec.convert(request["oldObject"], PartialObject, strict=False)
     last, drained = snapshot.owner_of(before), snapshot.is_draining(before)
     pods = request["userInfo"].get("extra", {}).get("authentication.kubernetes.io/pod-name")
-    releases = drained and pods == [last]
+    known = snapshot.members.namespaces
+    releases = drained and pods and (pods == [last] or pods[0] not in known)  # docs/limits.md
     kept = owner == last and snapshot.is_draining(after) == drained
     if last is not None and not kept and not releases:
         yield f"{what} by {request['userInfo']['username']} takes it from {last}"

@@ -38,8 +38,10 @@ UNUSUAL: Final = {
     "invalid": 3,
     "widen": 4,
     "pause": 4,
+    "crowd": 2,
 }
 """Done in some plays only."""
+CROWD: Final = 10
 CAPACITIES: Final = (None, 2, 3, 4, 6, 9)
 LEASES_TOO: Final[Json] = {"group": LEASES.id.group, "resource": LEASES.id.resource}
 SECRETS_TOO: Final[Json] = {"group": "", "resource": "secrets"}
@@ -148,8 +150,17 @@ class Users:
         await self._send("PATCH", self._any(), self._written({PIN: None}))
 
     async def strip(self) -> None:
-        """Remove the label of an object, which works only without a webhook."""
-        await self._send("PATCH", self._any(), self._written({OWNER: None}))
+        """Remove the label of an object while no webhook answers, and edit it a moment later."""
+        path, ready = self._any(), [r for r in self.stage.replicas.values() if r.is_ready]
+        for replica in ready:
+            replica.is_ready = False
+        try:
+            await self._send("PATCH", path, self._written({OWNER: None}))
+        finally:
+            for replica in ready:
+                replica.is_ready = replica.is_running
+        await asyncio.sleep(self.rng.uniform(0.1, 2))
+        await self._send("PATCH", path, self._written({}))
 
     async def claim(self) -> None:
         """Ask, without effect, what the webhook makes of a foreign object that is taken."""
@@ -202,6 +213,15 @@ class Users:
             await asyncio.sleep(self.rng.uniform(5, 25))
         finally:
             await self.insist("PATCH", path, {"spec": {"resources": [LEADING]}})
+
+    async def crowd(self) -> None:
+        """Create Leases of shards, one after the other, which fall silent later."""
+        for _ in range(CROWD):
+            self._numbers += 1
+            name = f"ghost-of-{self._numbers}"
+            self.stage.history.happened(name, Happening.FORGED)
+            await self._send("POST", LEASES_PATH.format("default"), held_lease(name, holder=name))
+            await asyncio.sleep(0.7)
 
     async def invalid(self) -> None:
         """Create the Lease of a shard, spoil it while the shard has objects, and delete it."""
