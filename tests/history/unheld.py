@@ -15,8 +15,12 @@ WAKE_SECONDS = 1.0
 def unheld(trace: Trace) -> Iterator[str]:
     """Yield work that went on after the shard's Lease was no longer its own, or had run out."""
     pauses, by_shard = pauses_of(trace), defaultdict[str, list[Held]](list)
-    for lease in (each for each in trace.leases if each.is_held or each.is_released):
-        by_shard[lease.shard].append(lease)
+    deleted = set[str]()
+    for lease in trace.leases:
+        never_held = lease.shard in deleted and not lease.is_held
+        if lease.is_held or (lease.is_released and not never_held):
+            by_shard[lease.shard].append(lease)
+        (deleted.add if lease.deleted or never_held else deleted.discard)(lease.shard)
     end = max((lease.at for lease in trace.leases), default=0.0)
     for work in trace.works:
         leases = [each for each in by_shard[work.shard] if each.renewed <= work.began]
