@@ -234,28 +234,6 @@ async def test_objects_are_shown_however_deeply_they_are_nested(stage: Stage) ->
     assert await stage.read(f"{JOBS_PATH}?watch=1") == line.encode()
 
 
-async def test_what_is_still_on_its_way_to_the_controller_is_not_cached(stage: Stage) -> None:
-    here = stage.here
-    here.leave("u1", "5")
-    here.changed(JOBS, replace(JOB, resource_version="6"))
-    long = {"long": "x" * 30_000_000}
-    stage.answer = shows(listed=page({"uid": "u1", "resourceVersion": "6", "annotations": long}))
-
-    async def is_cached() -> bool:
-        here.heard()
-        main = here.named(JOBS, ONE)
-        return main is not None and here.is_cached(main)
-
-    async with stage.client.get(JOBS_PATH) as answer:
-        for _ in range(5):
-            assert not await is_cached(), "it has not been read"
-            await asyncio.sleep(CACHED_SECONDS / 2)
-        assert here.of_uid("u1"), "the controller can answer at once"
-        await answer.read()
-
-    await eventually(is_cached, within=5)
-
-
 @pytest.mark.parametrize(
     ("path", "shown"),
     [

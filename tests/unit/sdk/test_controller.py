@@ -93,19 +93,6 @@ async def test_a_drain_that_is_withdrawn_lets_the_work_go_on_and_the_next_grace_
         assert await scene.labels(ref) == {OWNER: ME}
 
 
-async def test_what_a_new_list_shows_unchanged_is_not_worked_on_again() -> None:
-    scene, controller = Scene(), Controller()
-    await scene.create_secret("one")
-    changed = await scene.create_secret("two")
-
-    async with at_work(scene, controller):
-        await _list_again(scene.secrets)
-        await scene.label(changed, {"changed": "yes"})
-        await scene.clock.advance(2)
-
-        assert sorted(controller.started) == ["one", "two", "two"]
-
-
 async def test_objects_wait_for_a_worker_and_no_drain_does() -> None:
     scene, controller = Scene(), Controller(is_held=True)
     await scene.create_secret("busy")
