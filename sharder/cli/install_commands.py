@@ -119,7 +119,7 @@ def proxy(
     sharder proxy jobs --controller-kubeconfig /run/proxied/kubeconfig
     """
     from sharder.cli.proxied import run
-    from sharder.proxy.proxy import Options
+    from sharder.proxy.view import Options
 
     options = Options(election, health, frozenset(read_others))
     run(call, ring, port=port, kubeconfig=controller_kubeconfig, account=account, options=options)

@@ -17,8 +17,9 @@ from sharder.logs import configure_logs
 from sharder.metrics.shard import process_metrics
 from sharder.proxy.entrance import Entrance
 from sharder.proxy.inject import injected, without
-from sharder.proxy.proxy import Options, Proxy
+from sharder.proxy.proxy import Proxy
 from sharder.proxy.server import ProxyServer
+from sharder.proxy.view import Options
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.memory import settled
 from sharder.shard.lifecycle import until_signal

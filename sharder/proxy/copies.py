@@ -51,10 +51,10 @@ async def _deliver(
     if is_main:
         if not any(stream.sight.selectors):
             for event in events:
-                _end_initial(stream, event, view.gate.here)
+                _end_initial(stream, event, view.here)
         gone = [each.meta for each in events if each.type == "DELETED"]
         await view.ready(before, stream.sight.resource, shown, gone)
-    with view.gate.here.delivering(shown):
+    with view.here.delivering(shown):
         await response.write(b"".join(line + b"\n" for line, _ in seen if line))
     for event in events:
         view.streams.shown(stream, event)
@@ -83,7 +83,7 @@ def _end_initial(stream: Stream, event: Event, here: Here) -> None:
 
 def _arrives(event: Event, view: View) -> bool:
     """Return whether an event shows an object that the controller has not seen."""
-    return event.shows and view.gate.here.of_uid(event.meta.uid) is None
+    return event.shows and view.here.of_uid(event.meta.uid) is None
 
 
 async def _read_lines(answer: Answer, lines: asyncio.Queue[bytes]) -> None:

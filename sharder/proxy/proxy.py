@@ -4,23 +4,16 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
-from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
-from sharder.core.errors import ConfigError, LeaseLost, Unavailable
-from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
+from sharder.core.api.meta import Resource
+from sharder.core.errors import LeaseLost, Unavailable
+from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.kube.passage import Passage
 from sharder.metrics.shard import process_metrics
-from sharder.ports import Store
-from sharder.proxy.arrivals import Arrivals
-from sharder.proxy.election import Lock
-from sharder.proxy.health import Health
-from sharder.proxy.here import Here
 from sharder.proxy.server import ProxyServer
-from sharder.proxy.streams import Streams
-from sharder.proxy.view import View
+from sharder.proxy.view import Options, View
 from sharder.proxy.work import Followers, Work
-from sharder.proxy.write_gate import WriteGate
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.task_pool import race, task_group
@@ -41,17 +34,6 @@ Listen: TypeAlias = Callable[[ProxyServer], AbstractAsyncContextManager[None]]
 
 Found: TypeAlias = dict[GroupResource, Resource]
 """The resources of a ring, as they are served."""
-
-
-class Options(NamedTuple):
-    """What the proxy is told about the controller."""
-
-    election: ObjectRef | None = None
-    """The Lease of its leader election; None: the first that it reads."""
-    health: str | None = None
-    """The URL of its health endpoint."""
-    read_others: frozenset[GroupResource] = frozenset()
-    """As `View.read_others`."""
 
 
 class Proxy:
@@ -110,24 +92,24 @@ class Proxy:
             clock=self._clock,
             rng=self._rng,
         )
-        view = view_of(context, handled, self._options)
+        view = View(context, handled, self._options)
         followers = Followers(context, view, list(handled))
         async with task_group() as group, listen(ProxyServer(passage, view)):
             beside = [group.create_task(followers.run(), name="follow")]
             if view.health is not None:
                 beside.append(group.create_task(view.health.run(), name="health"))
             while not self._stop.is_set():
-                await race(self._until_working(view), self._stop.wait())
+                await race(self._until_working(view, handled), self._stop.wait())
                 if not self._stop.is_set():  # in a task: a lost Lease must not hide a cancellation
                     await race(self._be_shard(context, handled, view, followers))
             for task in beside:
                 task.cancel()
 
-    async def _until_working(self, view: View) -> None:
+    async def _until_working(self, view: View, handled: Handled) -> None:
         """Wait for the controller: only then this shard can work on objects."""
         while view.absence(0):
             await self._clock.sleep(_POLL_SECONDS)
-        _log.info("the controller watches %s", ", ".join(map(str, view.gate.kinds.values())))
+        _log.info("the controller watches %s", ", ".join(map(str, handled)))
 
     async def _be_shard(
         self, context: ShardContext, handled: Handled, view: View, followers: Followers
@@ -139,41 +121,3 @@ class Proxy:
             await process.serve(lambda holder: Work(context, view, followers, holder))
         except LeaseLost as error:
             _log.warning("%s", error)
-
-
-def view_of(context: ShardContext, handled: Handled, options: Options) -> View:
-    """Return what a controller sees of a ring, at first without the Lease."""
-    identity, clock, cluster = context.identity, context.clock, context.cluster
-    if wrong := options.read_others - context.found.keys():
-        raise ConfigError(
-            f"--read-others: ring {identity.ring} lacks {', '.join(map(str, wrong))}"
-        )
-    here, streams = Here(identity, clock.monotonic), Streams(clock)
-
-    def children(resource: GroupResource, namespace: str) -> Store[PartialObject]:
-        return cluster.objects(context.found[resource], identity.selector, namespace)
-
-    async def read(resource: GroupResource, ref: ObjectRef) -> ObjectMeta:
-        found = context.found[resource]
-        at = ref if found.namespaced else ObjectRef("", ref.name)
-        return (await cluster.objects(found).get(at)).metadata
-
-    gate = WriteGate(
-        identity=identity,
-        here=here,
-        kinds={(each.group, context.found[each].kind): each for each in handled},
-        controlled=frozenset(context.found.keys() - handled.keys()),
-        holds_lease=lambda: view.left() > 0,
-        shown_parent=streams.parent,
-        read=read,
-    )
-    arrivals = Arrivals(here, streams, handled, children, clock)
-    view = View(
-        gate=gate,
-        streams=streams,
-        arrivals=arrivals,
-        lock=Lock(clock, options.election),
-        health=None if options.health is None else Health(options.health, clock),
-        read_others=options.read_others,
-    )
-    return view

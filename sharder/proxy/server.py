@@ -52,12 +52,11 @@ class ProxyServer:
             return web.json_response(late.status, status=503, headers=again)
 
     async def _about_objects(self, request: web.Request, target: Target) -> web.StreamResponse:
-        gate = self._view.gate
         if (said := await self._of_lock(request, target)) is not None:
             return said
-        if not gate.concerns(target.resource):
+        if not self._view.gate.concerns(target.resource):
             return await self._outside(request, target)
-        gate.here.heard()
+        self._view.here.heard()
         match target.verb:
             case Verb.LIST:
                 return await self._list(request, target)
@@ -75,7 +74,7 @@ class ProxyServer:
         body = await request.read() if target.resource == LEASES else b""
         if (said := self._view.lock.answer(target, body, request.content_type)) is None:
             return None
-        self._view.gate.here.heard()
+        self._view.here.heard()
         status, content, kind = said
         return web.Response(status=status, body=content, content_type=kind)
 
@@ -90,9 +89,9 @@ class ProxyServer:
     async def _get(self, request: web.Request, target: Target) -> web.StreamResponse:
         """Show a main object only if it is here; a client that sees it can act on it."""
         async with self._forward.open(request) as answer:
-            gate, resource = self._view.gate, target.resource
-            is_own = gate.is_main(resource) and resource not in self._view.read_others
-            if is_own and gate.here.named(resource, target.ref) is None:
+            view, resource = self._view, target.resource
+            is_own = view.gate.is_main(resource) and resource not in view.read_others
+            if is_own and view.here.named(resource, target.ref) is None:
                 raise Refused(404, f'{target.resource} "{target.ref.name}" not found')
             return await copied(request, answer)
 
@@ -108,10 +107,10 @@ class ProxyServer:
         answer, listed = await self._forward.listed(request, labels=labels, whole=True)
         if not any(sight.selectors):
             uids = {meta.uid for meta in listed.metas}
-            view.gate.here.leave_but(target.resource, target.namespace, uids, listed.version)
+            view.here.leave_but(target.resource, target.namespace, uids, listed.version)
         await view.ready(before, target.resource, listed.metas)
         view.show(sight)
-        with view.gate.here.delivering(listed.metas):
+        with view.here.delivering(listed.metas):
             return await written(request, answer, listed)
 
     async def _list_children(self, request: web.Request, target: Target) -> web.StreamResponse:

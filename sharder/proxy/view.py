@@ -1,21 +1,30 @@
-"""What the controller sees of the cluster: the objects of this shard, and a Lock that it holds."""
+"""What the controller sees of the cluster: the objects of this shard, and a Lock that it holds.
 
+A main object is held back until the controller has been shown what it controls.  Otherwise the
+controller would create its children again, which it has not seen.
+"""
+
+import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Mapping
 from itertools import product
-from typing import Final
+from typing import Final, NamedTuple
 
-from sharder.core.api.meta import ObjectMeta
-from sharder.core.names import GroupResource
-from sharder.proxy.arrivals import Arrivals
+from sharder.core.api.meta import ObjectMeta, number_of
+from sharder.core.errors import ApiError, ConfigError
+from sharder.core.names import GroupResource, ObjectRef
 from sharder.proxy.election import Lock
 from sharder.proxy.health import Health
+from sharder.proxy.here import Here
 from sharder.proxy.streams import Selectors, Sight, Streams
 from sharder.proxy.write_gate import Refused, WriteGate
-from sharder.shard.identity import Ownership
+from sharder.shard.context import ShardContext
+from sharder.shard.identity import Handled, Ownership
 
+HELD_SECONDS: Final = 5.0
+"""The longest time for which an object is held back for its children."""
+_RETRY_SECONDS: Final = 0.5
 MAX_OUTSIDE: Final = 500
 """Resources outside the ring that are told: the Lease names them in each renewal, which fails if
 its annotations exceed 256 KiB."""
@@ -25,34 +34,50 @@ MAX_SHOWN: Final = 1000
 _log = logging.getLogger(__name__)
 
 
+class Options(NamedTuple):
+    """What the proxy is told about the controller."""
+
+    election: ObjectRef | None = None
+    """The Lease of its leader election; None: the first that it reads."""
+    health: str | None = None
+    """The URL of its health endpoint."""
+    read_others: frozenset[GroupResource] = frozenset()
+    """As `View.read_others`."""
+
+
 def _none() -> float:
     return 0.0
 
 
-def _sights() -> deque[Sight]:
-    return deque(maxlen=MAX_SHOWN)
-
-
-@dataclass(slots=True, kw_only=True)
 class View:
     """The parts that all requests share."""
 
-    gate: WriteGate
-    streams: Streams
-    arrivals: Arrivals
-    lock: Lock
-    health: Health | None = None
-    """Of a controller that elects no leader."""
-    left: Callable[[], float] = _none
-    """Returns for how many seconds this shard certainly holds its Lease."""
-    shown: deque[Sight] = field(default_factory=_sights)
-    """What this view has shown last of the main resources, in a list or a stream."""
+    def __init__(self, context: ShardContext, handled: Handled, options: Options) -> None:
+        """Show what a shard has of `handled`, at first without its Lease.
 
-    read_others: frozenset[GroupResource] = frozenset()
-    """Resources of the ring of which the controller sees more than what this shard has: those of
-    others by get, or if they are controlled, what no object of the ring controls."""
-    outside: set[GroupResource] = field(default_factory=set)
-    """What the controller has watched besides the resources of the ring."""
+        Raises:
+            ConfigError: an option names a resource that is not of the ring.
+        """
+        clock, identity, found = context.clock, context.identity, context.found
+        if wrong := options.read_others - found.keys():
+            names = ", ".join(map(str, wrong))
+            raise ConfigError(f"--read-others: ring {identity.ring} lacks {names}")
+        self._context = context
+        self._handled = handled
+        self.here, self.streams = Here(identity, clock.monotonic), Streams(clock)
+        self.gate = WriteGate(context, handled, self.here, self.streams, lambda: self.left() > 0)
+        self.lock = Lock(clock, options.election)
+        self.health = None if options.health is None else Health(options.health, clock)
+        """Of a controller that elects no leader."""
+        self.left: Callable[[], float] = _none
+        """Returns for how many seconds this shard certainly holds its Lease."""
+        self.shown = deque[Sight](maxlen=MAX_SHOWN)
+        """What this view has shown last of the main resources, in a list or a stream."""
+        self.read_others = options.read_others
+        """Resources of the ring of which the controller sees more than what this shard has: those
+        of others by get, or if they are controlled, what no object of the ring controls."""
+        self.outside = set[GroupResource]()
+        """What the controller has watched besides the resources of the ring."""
 
     def absence(self, seconds: float) -> str:
         """Return why the controller does not work for `seconds`, empty if it does."""
@@ -60,7 +85,7 @@ class View:
             return f"the controller has not renewed its Lease for {seconds:g} s"
         if self.health is not None and self.health.is_late(seconds):
             return f"the controller's health endpoint has not answered for {seconds:g} s"
-        for resource in self.gate.kinds.values():
+        for resource in self._handled:
             if self.streams.is_unwatched(resource, seconds):
                 return f"the controller has not watched {resource} for {seconds:g} s"
         return ""
@@ -73,8 +98,8 @@ class View:
         """Let no write pass, and end all watches: the next process has to see all objects."""
         self.left = _none
         self.lock.lose()
-        self.gate.here.forget_delivered()
-        self.shown = _sights()
+        self.here.forget_delivered()
+        self.shown = deque(maxlen=MAX_SHOWN)
         self.streams.end()
 
     async def ready(
@@ -86,14 +111,55 @@ class View:
     ) -> None:
         """Return when the controller can be shown objects, and that others are gone.
 
-        `before` is `shown` as it was when the controller asked: another view has its own.
+        That is not before our own watch, which shows drains, has come so far: the controller never
+        knows more than we do.  `before` is `shown` as it was when the controller asked: another
+        view has its own.
 
         Raises:
             Refused: the view has ended since.
         """
-        await self.arrivals.ready(resource, shown, gone)
+        versions = [number_of(meta.resource_version) for meta in (*shown, *gone)]
+        await self.here.until_reached(resource, max(versions, default=-1))
+        new = {meta.uid: meta for meta in shown if self.here.of_uid(meta.uid) is None}
+        try:
+            async with asyncio.timeout(HELD_SECONDS):
+                await self._until_children_shown(resource, new)
+        except TimeoutError:
+            names = ", ".join(str(meta.ref) for meta in list(new.values())[:3])
+            _log.warning("delivering %s after %g s, before its children", names, HELD_SECONDS)
         if self.shown is not before:
             raise Refused(503, "this shard has lost its Lease meanwhile; list again")
+
+    async def _until_children_shown(
+        self, resource: GroupResource, new: Mapping[str, ObjectMeta]
+    ) -> None:
+        for child in self._handled[resource] if new else ():
+            for selectors in self.streams.selectors(child):
+                latest = await self._latest(child, selectors, new)
+                for at, last in latest.items():
+                    await self.streams.until_shown(child, selectors, at, last)
+
+    async def _latest(
+        self, child: GroupResource, selectors: Selectors, new: Mapping[str, ObjectMeta]
+    ) -> Mapping[str, int]:
+        """Return the last version of the children of new objects in each namespace."""
+        namespaces, context = {meta.namespace for meta in new.values()}, self._context
+        namespace = namespaces.pop() if len(namespaces) == 1 else ""
+        selector = context.identity.selector
+        children = context.cluster.objects(context.found[child], selector, namespace)
+        while True:
+            latest = defaultdict[str, int](int)
+            try:
+                async for obj in children.stream(*selectors):
+                    parent, version = obj.metadata.controller, obj.metadata.resource_version
+                    if parent is not None and parent.uid in new and version.isdecimal():
+                        at = obj.metadata.namespace
+                        latest[at] = max(latest[at], int(version))
+            except ApiError as error:
+                _log.warning("cannot list %s: %s", child, error)
+                await context.clock.sleep(_RETRY_SECONDS)
+            else:
+                return latest
 
     def show(self, sight: Sight) -> None:
         """Record that the controller sees these main objects from now on."""
@@ -121,12 +187,12 @@ class View:
 
         Empty: all, without those of `is_hidden`.
         """
-        identity = self.gate.identity
+        identity = self._context.identity
         if self.gate.is_main(resource):
             return f"{identity.selector},!{identity.drain_label}"
         return "" if resource in self.read_others else identity.selector
 
     def is_hidden(self, child: ObjectMeta) -> bool:
         """Return whether a main object on another shard controls a child."""
-        ownership = self.gate.identity.ownership_of(child)
+        ownership = self._context.identity.ownership_of(child)
         return ownership is Ownership.ELSEWHERE and self.gate.parent(child.controller) is not None

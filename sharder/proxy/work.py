@@ -73,7 +73,7 @@ class Followers:
     async def _follow(self, watched: Watched[OwnObject]) -> None:
         async with aclosing(watched.follow("watch own objects")) as events:
             async for event in events:
-                _record(self.view.gate.here, watched.resource.id, event)
+                _record(self.view.here, watched.resource.id, event)
                 del event  # the next one can be days away, and a list is large
 
 
@@ -100,7 +100,7 @@ class Work(Workload):
     @property
     @override
     def objects(self) -> int:
-        return len(self.view.gate.here)
+        return len(self.view.here)
 
     @property
     @override
@@ -125,7 +125,7 @@ class Work(Workload):
                 working.cancel()
         finally:
             self.view.close()
-            while self.view.gate.here.in_flight():
+            while self.view.here.in_flight():
                 await self.context.clock.sleep(_POLL_SECONDS)
 
     async def _work(self) -> None:
@@ -136,7 +136,7 @@ class Work(Workload):
             await self.context.clock.sleep(_POLL_SECONDS)
             if outside := sorted(map(str, self.view.outside)):
                 self.holder.note(WATCHES_ANNOTATION, ",".join(outside))
-            for main in self.view.gate.here.to_release():
+            for main in self.view.here.to_release():
                 await self._release_one(main)
 
     async def _release_one(self, main: Main) -> None:

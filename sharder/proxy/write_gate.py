@@ -6,8 +6,7 @@ a child, as for an object that its cache has lost.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TypeAlias
 
 from sharder.core.api.meta import Json, ObjectMeta, OwnerReference
@@ -15,11 +14,10 @@ from sharder.core.errors import NotFound
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.kube.errors import failure
 from sharder.proxy.here import CACHED_SECONDS, Here, Main
+from sharder.proxy.streams import Streams
 from sharder.proxy.targets import Target, Verb
-from sharder.shard.identity import Identity, Ownership
-
-Read: TypeAlias = Callable[[GroupResource, ObjectRef], Awaitable[ObjectMeta]]
-"""Reads the metadata of an object now; `NotFound` if there is none."""
+from sharder.shard.context import ShardContext
+from sharder.shard.identity import Handled, Ownership
 
 Owner: TypeAlias = Callable[[], OwnerReference | None]
 """Reads what controls an object as a request sends it."""
@@ -53,28 +51,35 @@ class TooEarly(Refused):
         super().__init__(409, why, "ServiceUnavailable")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteGate:
     """Decides which writes pass."""
 
-    identity: Identity
-    here: Here
-    kinds: Mapping[tuple[str, str], GroupResource]
-    """The main resources of the ring by group and kind."""
-    controlled: frozenset[GroupResource]
-    """The controlled resources of the ring."""
-    holds_lease: Callable[[], bool]
-    shown_parent: Callable[[GroupResource, ObjectRef], str]
-    """Returns the uid of what controls a child that the controller sees, else an empty one."""
-    read: Read
+    def __init__(
+        self,
+        context: ShardContext,
+        handled: Handled,
+        here: Here,
+        streams: Streams,
+        holds_lease: Callable[[], bool],
+    ) -> None:
+        self.identity = context.identity
+        self._cluster, self._found = context.cluster, context.found
+        self._here, self._streams = here, streams
+        self._kinds = {(each.group, context.found[each].kind): each for each in handled}
+        """The main resources of the ring by group and kind."""
+        self._holds_lease = holds_lease
 
     def is_main(self, resource: GroupResource) -> bool:
         """Return whether it is a main resource of the ring."""
-        return resource in self.kinds.values()
+        return resource in self._kinds.values()
 
     def concerns(self, resource: GroupResource) -> bool:
         """Return whether it is a resource of the ring."""
-        return resource in self.controlled or self.is_main(resource)
+        return resource in self._found
+
+    def is_child(self, resource: GroupResource) -> bool:
+        """Return whether it is a controlled resource of the ring only."""
+        return self.concerns(resource) and not self.is_main(resource)
 
     async def admit(self, target: Target, owner: Owner = _nobody) -> Main | None:
         """Return the main object to which a write belongs, None if no object of the ring is.
@@ -101,11 +106,11 @@ class WriteGate:
     async def _written(self, target: Target, owner: Owner) -> Main | None:
         if self.is_main(target.resource):
             return await self._main_of(target, owner)
-        main = self.here.of_uid(self.shown_parent(target.resource, target.ref))
+        main = self._here.of_uid(self._streams.parent(target.resource, target.ref))
         if main is not None:
             return self._cached(self._held(main, 404, target))
         try:
-            child = await self.read(target.resource, target.ref)
+            child = await self._read(target.resource, target.ref)
         except NotFound as error:
             if target.verb is not Verb.PUT:
                 # Sent, it could be late, and reach what another shard makes of this name.
@@ -118,10 +123,10 @@ class WriteGate:
 
     async def _main_of(self, target: Target, owner: Owner) -> Main:
         """Return the main object of this name; to create it, the one that controls it, if any."""
-        main = self.here.named(target.resource, target.ref)
+        main = self._here.named(target.resource, target.ref)
         if main is None and target.verb is Verb.PUT:
             try:
-                await self.read(target.resource, target.ref)
+                await self._read(target.resource, target.ref)
             except NotFound:
                 main = self._created(target, owner()) or Main(target.resource, target.ref, "")
         return self._held(main, 409, target)
@@ -129,7 +134,7 @@ class WriteGate:
     async def _parent_of(
         self, child: ObjectMeta, reference: OwnerReference, target: Target
     ) -> Main:
-        main = self.here.of_uid(reference.uid)
+        main = self._here.of_uid(reference.uid)
         if self.identity.ownership_of(child) is not Ownership.OURS:
             main = None
         elif main is not None:
@@ -143,33 +148,39 @@ class WriteGate:
         """Return whether a main object exists no more, on any shard."""
         ref = ObjectRef(namespace, reference.name)
         try:
-            found = await self.read(self.kinds[reference.group, reference.kind], ref)
+            found = await self._read(self._kinds[reference.group, reference.kind], ref)
         except NotFound:
             return True
         return found.uid != reference.uid
+
+    async def _read(self, resource: GroupResource, ref: ObjectRef) -> ObjectMeta:
+        """Read the metadata of an object now; `NotFound` if there is none."""
+        found = self._found[resource]
+        at = ref if found.namespaced else ObjectRef("", ref.name)
+        return (await self._cluster.objects(found).get(at)).metadata
 
     def _created(self, target: Target, owner: OwnerReference | None) -> Main | None:
         reference = self.parent(owner)
         if reference is None:
             return None
-        return self._cached(self._held(self.here.of_uid(reference.uid), 409, target))
+        return self._cached(self._held(self._here.of_uid(reference.uid), 409, target))
 
     def _cached(self, main: Main) -> Main:
         """Return an object if the controller has had time to cache it and its children.
 
         Until then its children look like orphans, or like none.
         """
-        if not self.here.is_cached(main):
+        if not self._here.is_cached(main):
             raise TooEarly(f"{main.resource} {main.ref} has just arrived; try again")
         return main
 
     def parent(self, owner: OwnerReference | None) -> OwnerReference | None:
         """Return what controls an object if it is a main object, else None."""
-        is_main = owner is not None and (owner.group, owner.kind) in self.kinds
+        is_main = owner is not None and (owner.group, owner.kind) in self._kinds
         return owner if is_main else None
 
     def _held(self, main: Main | None, code: int, target: Target) -> Main:
-        if not self.holds_lease():
+        if not self._holds_lease():
             raise TooEarly(f"shard {self.identity.shard} does not hold its Lease")
         if main is None:
             raise Refused(

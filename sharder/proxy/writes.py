@@ -36,7 +36,7 @@ class Writes:
 
         try:
             main = await gate.admit(target, owner)
-            if main is not None and is_new and target.resource in gate.controlled:
+            if main is not None and is_new and gate.is_child(target.resource):
                 # As the webhook does; but a child without the label would not be shown again.
                 body = labelled(body, kind, gate.identity.owner_label, gate.identity.shard)
         except InvalidObject:
@@ -85,5 +85,5 @@ class Writes:
         # No await between the decision and this count.
         sending = self._forward.write(call, seconds)
         writing = asyncio.create_task(sending)  # noqa: TID251 - it outlives the request
-        self._view.gate.here.sent(main, writing, seconds + UNACKNOWLEDGED_SECONDS)
+        self._view.here.sent(main, writing, seconds + UNACKNOWLEDGED_SECONDS)
         return await asyncio.shield(writing)

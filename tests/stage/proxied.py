@@ -19,8 +19,9 @@ from sharder.core.errors import Unavailable
 from sharder.kube import client as kube
 from sharder.kube.client import REQUEST_SECONDS
 from sharder.kube.passage import Answer, Passage
-from sharder.proxy.proxy import Options, Proxy
+from sharder.proxy.proxy import Proxy
 from sharder.proxy.server import ProxyServer
+from sharder.proxy.view import Options
 from sharder.sdk.testing.memory_client import call_of
 from sharder.sdk.testing.requests import Client as User
 from sharder.shard.cluster import Cluster

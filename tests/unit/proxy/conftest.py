@@ -18,9 +18,8 @@ from sharder.core.names import GroupResource, RingName, ShardName, owner_label
 from sharder.kube.access import Access, Authorization, Token
 from sharder.kube.passage import Passage
 from sharder.proxy.here import Here
-from sharder.proxy.proxy import Options, view_of
 from sharder.proxy.server import ProxyServer
-from sharder.proxy.view import View
+from sharder.proxy.view import Options, View
 from sharder.runtime.clock import SystemClock
 from sharder.shard.identity import Identity
 
@@ -110,7 +109,7 @@ class Stage:
     @property
     def here(self) -> Here:
         """What is here."""
-        return self.view.gate.here
+        return self.view.here
 
     @property
     def methods(self) -> list[str]:
@@ -123,7 +122,7 @@ class Stage:
         found = {JOBS: Mock(kind="Job", namespaced=True), PODS: Mock(kind="Pod", namespaced=True)}
         cluster = Mock(objects=Mock(return_value=pods))
         context = Mock(identity=ME, clock=SystemClock(), cluster=cluster, found=found)
-        self.view = view_of(context, {JOBS: [PODS]}, Options())
+        self.view = View(context, {JOBS: [PODS]}, Options())
         self.view.open(lambda: self.left)
         self.here.listed(JOBS, [JOB], "5")
         self.here.deliver(JOB)

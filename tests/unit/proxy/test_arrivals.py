@@ -3,21 +3,17 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
-from typing import cast
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
 
 from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
 from sharder.core.errors import Unavailable
-from sharder.core.names import ShardName
-from sharder.ports import Store
-from sharder.proxy.arrivals import Arrivals
-from sharder.proxy.here import Here
-from sharder.proxy.streams import MAX_EXPECTED, Selectors, Sight, Streams
+from sharder.proxy.streams import MAX_EXPECTED, Selectors, Sight
+from sharder.proxy.view import Options, View
 from sharder.runtime.clock import SystemClock
-from sharder.shard.identity import Identity
-from tests.unit.proxy.conftest import JOB, JOBS, PODS, RING
+from tests.unit.proxy.conftest import JOB, JOBS, ME, PODS, RING
 
 POD = ObjectMeta(
     name="one-x",
@@ -46,18 +42,18 @@ class Pods:
 
 class Shard:
     def __init__(self, failures: int = 0) -> None:
-        clock = SystemClock()
-        self.pods, self.streams = Pods(failures), Streams(clock)
-        self.here = Here(Identity(ring=RING, shard=ShardName("me")), clock.monotonic)
+        self.pods = Pods(failures)
+        context = Mock(identity=ME, clock=SystemClock(), found={JOBS: Mock(), PODS: Mock()})
+        context.cluster.objects.return_value = self.pods
+        self.view = View(context, {JOBS: [PODS]}, Options())
+        self.here, self.streams = self.view.here, self.view.streams
         self.here.listed(JOBS, [JOB], "5")
-        pods = cast("Store[PartialObject]", self.pods)
-        self.arrivals = Arrivals(self.here, self.streams, {JOBS: [PODS]}, lambda *_: pods, clock)
 
     async def is_ready(self) -> bool:
         """Return whether the job can be delivered within a second."""
         try:
             async with asyncio.timeout(1):
-                await self.arrivals.ready(JOBS, [JOB], ())
+                await self.view.ready(self.view.shown, JOBS, [JOB])
         except TimeoutError:
             return False
         return True
@@ -90,13 +86,13 @@ async def test_a_list_of_children_that_fails_is_repeated() -> None:
 async def test_an_object_waits_for_our_own_watch_without_a_limit(
     was_seen: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sharder.proxy.arrivals.HELD_SECONDS", 0.1)
+    monkeypatch.setattr("sharder.proxy.view.HELD_SECONDS", 0.1)
     shard = Shard()
     if was_seen:
         shard.here.deliver(JOB)
     later = replace(JOB, resource_version="7")
 
-    ready = asyncio.ensure_future(shard.arrivals.ready(JOBS, [later], ()))
+    ready = asyncio.ensure_future(shard.view.ready(shard.view.shown, JOBS, [later]))
     await asyncio.sleep(0.3)
     assert not ready.done(), "the controller would know more than we do"
 

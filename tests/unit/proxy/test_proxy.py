@@ -13,9 +13,10 @@ import pytest
 from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import Unavailable
 from sharder.core.names import WATCHES_ANNOTATION, GroupResource, ObjectRef
-from sharder.proxy.proxy import Options, Proxy
+from sharder.proxy.proxy import Proxy
 from sharder.proxy.server import ProxyServer
 from sharder.proxy.streams import Selectors, Sight
+from sharder.proxy.view import Options
 from sharder.sdk.testing import FakeCluster
 from sharder.shard.settings import Settings
 from tests.unit.proxy.conftest import JOBS, RING

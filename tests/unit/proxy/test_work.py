@@ -55,9 +55,8 @@ async def test_an_object_that_cannot_be_released_is_logged_once(
 ) -> None:
     monkeypatch.setattr("sharder.proxy.work._POLL_SECONDS", 0.01)
     view, followers, clock = Mock(), Mock(list_anew=AsyncMock()), SystemClock()
-    view.gate.kinds = {}
-    view.gate.here = Here(ME, clock.monotonic)
-    view.gate.here.changed(JOBS, DRAINS)
+    view.here = Here(ME, clock.monotonic)
+    view.here.changed(JOBS, DRAINS)
     view.outside = ()
     patch = AsyncMock(side_effect=answer)
     context = Mock(identity=ME, clock=clock, rng=random.Random(1), found={JOBS: Mock()})
@@ -84,7 +83,7 @@ async def test_what_is_assigned_while_the_objects_are_listed_is_not_forgotten() 
     context.found = {JOBS: Mock(id=JOBS)}
     here = Here(ME, clock.monotonic)
     view = Mock()
-    view.gate.here = here
+    view.here = here
     followers = Followers(context, view, [JOBS])
 
     async def has_listed() -> bool:

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
 
-from sharder.core.api.meta import ObjectMeta, OwnerReference
+from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
 from sharder.core.errors import NotFound
 from sharder.core.names import GroupResource, ObjectRef, drain_label, owner_label
 from sharder.proxy.here import CACHED_SECONDS, QUIET_SECONDS, Here, Main
@@ -60,22 +62,20 @@ class Shard:
         self.here.deliver(job())
         self.here.heard()
         self.now += CACHED_SECONDS
-        self.gate = WriteGate(
-            identity=ME,
-            here=self.here,
-            kinds={("batch", "Job"): JOBS},
-            controlled=frozenset({PODS}),
-            holds_lease=lambda: self.holds_lease,
-            shown_parent=lambda _, ref: self.shown.get(ref, ""),
-            read=self.read,
-        )
+        found = {each: Mock(id=each, kind=kind) for each, kind in ((JOBS, "Job"), (PODS, "Pod"))}
+        cluster = Mock(objects=lambda kind: Mock(get=partial(self.read, kind.id)))
+        context = Mock(identity=ME, cluster=cluster, found=found)
+        streams = Mock()
+        streams.parent = lambda _, ref: self.shown.get(ref, "")
+        handled = {JOBS: [PODS]}
+        self.gate = WriteGate(context, handled, self.here, streams, lambda: self.holds_lease)
 
-    async def read(self, resource: GroupResource, ref: ObjectRef) -> ObjectMeta:
+    async def read(self, resource: GroupResource, ref: ObjectRef) -> PartialObject:
         if resource == JOBS and not self.is_deleted:
-            return job("other")
+            return PartialObject(metadata=job("other"))
         if ref not in self.pods:
             raise NotFound(str(ref))
-        return self.pods[ref]
+        return PartialObject(metadata=self.pods[ref])
 
     async def answer(
         self, verb: Verb, resource: GroupResource, ref: ObjectRef, body: ObjectMeta = NOTHING
