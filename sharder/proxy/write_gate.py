@@ -108,7 +108,7 @@ class WriteGate:
             return await self._main_of(target, owner)
         main = self._here.of_uid(self._streams.parent(target.resource, target.ref))
         if main is not None:
-            return self._cached(self._held(main, 404, target))
+            return self._held(main, 404, target)
         try:
             child = await self._read(target.resource, target.ref)
         except NotFound as error:
@@ -137,11 +137,9 @@ class WriteGate:
         main = self._here.of_uid(reference.uid)
         if self.identity.ownership_of(child) is not Ownership.OURS:
             main = None
-        elif main is not None:
-            main = self._cached(main)
-        elif await self._is_deleted(reference, child.namespace):
+        elif main is None and await self._is_deleted(reference, child.namespace):
             # The last shard of its parent cleans up.
-            main = Main(target.resource, child.ref, child.uid)
+            main = Main(target.resource, target.ref, child.uid)
         return self._held(main, 404, target)
 
     async def _is_deleted(self, reference: OwnerReference, namespace: str) -> bool:
@@ -163,16 +161,7 @@ class WriteGate:
         reference = self.parent(owner)
         if reference is None:
             return None
-        return self._cached(self._held(self._here.of_uid(reference.uid), 409, target))
-
-    def _cached(self, main: Main) -> Main:
-        """Return an object if the controller has had time to cache it and its children.
-
-        Until then its children look like orphans, or like none.
-        """
-        if not self._here.is_cached(main):
-            raise TooEarly(f"{main.resource} {main.ref} has just arrived; try again")
-        return main
+        return self._held(self._here.of_uid(reference.uid), 409, target)
 
     def parent(self, owner: OwnerReference | None) -> OwnerReference | None:
         """Return what controls an object if it is a main object, else None."""
@@ -180,10 +169,15 @@ class WriteGate:
         return owner if is_main else None
 
     def _held(self, main: Main | None, code: int, target: Target) -> Main:
+        """Return a main object if it is here and, to write its children, can be cached."""
         if not self._holds_lease():
             raise TooEarly(f"shard {self.identity.shard} does not hold its Lease")
         if main is None:
             raise Refused(
                 code, f"{target.resource} {target.ref} is not on shard {self.identity.shard}"
             )
+        is_itself = (main.resource, main.ref) == (target.resource, target.ref)
+        if not is_itself and not self._here.is_cached(main):
+            # Until then its children look like orphans, or like none.
+            raise TooEarly(f"{main.resource} {main.ref} has just arrived; try again")
         return main
