@@ -7,7 +7,7 @@ events of a stream that begins with a list come in another order: they count whe
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from sys import intern
@@ -27,7 +27,7 @@ RETURN_SECONDS: Final = 5.0
 shows its objects."""
 MAX_EXPECTED: Final = 1000
 """The watches that are expected until they return: those that ended last."""
-_POLL_SECONDS: Final = 0.2
+_POLL_SECONDS: Final = 0.05
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -104,7 +104,6 @@ class Streams:
         self._open = dict[Stream, None]()
         self._left = dict[Sight, float]()
         """When the controller listed what it does not watch yet, or its last watch ended."""
-        self._changed = asyncio.Event()
 
     def is_watching(self, resource: GroupResource) -> bool:
         """Return whether the controller watches a resource."""
@@ -132,13 +131,11 @@ class Streams:
         stream = Stream(sight, int(version) if is_after_list else None)
         self._open[stream] = None
         self._left.pop(sight, None)
-        self._note()
         try:
             yield stream
         finally:
             del self._open[stream]
             self._leave(sight)
-            self._note()
 
     def end(self) -> None:
         """End all watches."""
@@ -164,7 +161,6 @@ class Streams:
         if stream.version is None and meta.annotation(INITIAL_END) != "true":
             return
         stream.version = max(stream.version or 0, int(version))
-        self._note()
 
     def selectors(self, resource: GroupResource) -> Collection[Selectors]:
         """Return the selectors with which the controller watches a resource, or is about to."""
@@ -181,9 +177,7 @@ class Streams:
             for each in self._open
             if each.sight.has(*wanted)
         ) or any(sight.has(*wanted) for sight in self._expected(resource)):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_POLL_SECONDS):
-                    await self._changed.wait()
+            await self._clock.sleep(_POLL_SECONDS)
 
     def _leave(self, sight: Sight) -> None:
         self._left.pop(sight, None)
@@ -201,7 +195,3 @@ class Streams:
             if sight.resource == resource
             and (at >= since or shown.isdisjoint({"", sight.namespace}))
         ]
-
-    def _note(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
