@@ -187,24 +187,19 @@ class Here:
                 if main.delivered == inf:
                     main.delivered = self._now()
 
-    def leave(self, uid: str, version: str) -> None:
-        """Record that the controller is about to see that an object is gone, at a version.
-
-        A list can show that before our own watch shows the drain, and the controller acts on it at
-        once.  What our watch has shown in a later version stays.
-        """
-        main = self._mains.get(uid)
-        if main is not None and number_of(main.version) <= number_of(version):
-            main.since, main.delivered = max(main.since, number_of(version)), None
-
     def leave_but(
         self, resource: GroupResource, namespace: str, uids: Collection[str], version: str
     ) -> None:
-        """Record the same of all objects of a namespace, or of all, but these."""
+        """Record that the controller is about to see only these objects of a namespace, or of all.
+
+        A list can show that others are gone before our own watch shows the drain, and the
+        controller acts on it at once.  What our watch has shown in a later version stays.
+        """
+        at = number_of(version)
         for main in self:
-            is_within = namespace in {"", main.ref.namespace}
-            if main.resource == resource and is_within and main.uid not in uids:
-                self.leave(main.uid, version)
+            is_within = namespace in {"", main.ref.namespace} and main.resource == resource
+            if is_within and main.uid not in uids and number_of(main.version) <= at:
+                main.since, main.delivered = max(main.since, at), None
 
     def named(self, resource: GroupResource, ref: ObjectRef) -> Main | None:
         """Return the object of this name if it is here."""

@@ -13,7 +13,7 @@ from sharder.core.errors import Unavailable
 from sharder.proxy.streams import MAX_EXPECTED, Selectors, Sight
 from sharder.proxy.view import Options, View
 from sharder.runtime.clock import SystemClock
-from tests.unit.proxy.conftest import JOB, JOBS, ME, PODS, RING
+from tests.unit.proxy.conftest import JOB, JOBS, ME, PODS
 
 POD = ObjectMeta(
     name="one-x",

@@ -304,7 +304,7 @@ async def test_a_child_that_the_controller_sees_is_not_read() -> None:
     shard = Shard(pods={}, shown={POD: job().uid})
     assert await shard.answer(Verb.WRITE, PODS, POD) == 200
 
-    shard.here.leave(job().uid, "9")
+    shard.here.leave_but(JOBS, "", (), "9")
     shard.pods[POD] = pod()
     assert await shard.answer(Verb.WRITE, PODS, POD) == 404
 
@@ -333,5 +333,5 @@ def test_what_was_shown_before_etcd_was_restored_counts_no_longer() -> None:
 
     shard.here.deliver(job(version=5))
     assert shard.here.named(JOBS, ONE) is not None
-    shard.here.leave(job().uid, "7")
+    shard.here.leave_but(JOBS, "", (), "7")
     assert shard.here.named(JOBS, ONE) is None

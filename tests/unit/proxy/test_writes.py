@@ -8,6 +8,7 @@ from aiohttp import web
 from sharder.proxy.here import CACHED_SECONDS
 from tests.unit.proxy.conftest import (
     JOB_PATH,
+    JOBS,
     JOBS_IN_DEMO,
     JOBS_PATH,
     LEASES_PATH,
@@ -99,7 +100,7 @@ async def test_a_child_that_nobody_controls_is_adopted_by_what_is_here_only(
     await asyncio.sleep(CACHED_SECONDS)
     stage.answer = answer
     assert await adopt([BY_ONE]) == 200
-    stage.here.leave("u1", "9")
+    stage.here.leave_but(JOBS, "", (), "9")
     assert await adopt([BY_ONE]) == 409
     stage.answer = shows()
     assert await adopt(None) == 200, "it stays free"
@@ -120,7 +121,7 @@ BY_NAME: dict[str, object] = {"name": "one", "namespace": "demo"}
 
 
 async def test_what_is_not_here_stays_when_its_collection_is_deleted(stage: Stage) -> None:
-    stage.here.leave("u1", "9")
+    stage.here.leave_but(JOBS, "", (), "9")
     stage.answer = deletes("u1")
     assert await stage.ask("DELETE", JOBS_IN_DEMO) == 200
     stage.left = 0
