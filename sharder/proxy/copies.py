@@ -41,8 +41,10 @@ async def _deliver(
     lines = stream.lines
     batch = [await lines.get()]
     is_main = view.gate.is_main(stream.sight.resource)
-    if is_main and batch[0] and _arrives(event_of(batch[0]), view):
-        await asyncio.sleep(TOGETHER_SECONDS)
+    if is_main and batch[0]:
+        first = event_of(batch[0])
+        if first.shows and view.here.of_uid(first.meta.uid) is None:
+            await asyncio.sleep(TOGETHER_SECONDS)
     while batch[-1] and lines.qsize():
         batch.append(lines.get_nowait())
     seen = [_seen(line, view) for line in batch if line]
@@ -79,11 +81,6 @@ def _end_initial(stream: Stream, event: Event, here: Here) -> None:
         stream.initial.clear()
     elif stream.version is None:
         stream.initial.add(meta.uid)
-
-
-def _arrives(event: Event, view: View) -> bool:
-    """Return whether an event shows an object that the controller has not seen."""
-    return event.shows and view.here.of_uid(event.meta.uid) is None
 
 
 async def _read_lines(answer: Answer, lines: asyncio.Queue[bytes]) -> None:
