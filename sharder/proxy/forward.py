@@ -1,7 +1,7 @@
 """Send requests of the controller on to the API server, and its answers back."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -11,6 +11,7 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict, MultiDict
 
+from sharder.core.api.meta import ObjectMeta
 from sharder.kube.client import SILENT_SECONDS
 from sharder.kube.passage import Answer, Passage
 from sharder.proxy.lists import WholeList
@@ -41,8 +42,10 @@ class Answered(Exception):
 class Forwarder:
     """Sends requests on, as they are, or changed."""
 
-    def __init__(self, passage: Passage) -> None:
+    def __init__(self, passage: Passage, is_hidden: Callable[[ObjectMeta], bool]) -> None:
+        """Objects that are hidden are left out of lists."""
         self._passage = passage
+        self._is_hidden = is_hidden
 
     async def copy(self, request: web.Request, *, labels: str = "") -> web.StreamResponse:
         """Send a request on, and return the answer as it comes."""
@@ -57,7 +60,7 @@ class Forwarder:
         Raises:
             Answered: it was an error.
         """
-        found = WholeList()
+        found = WholeList(self._is_hidden)
         while True:
             query = found.query if whole else {}
             async with self.open(request, labels=labels, query=query, reads=True) as answer:

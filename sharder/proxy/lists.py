@@ -22,7 +22,9 @@ _OBJECT: Final = msgspec.json.Decoder(PartialObject)
 class WholeList:
     """The pages of one consistent state."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_hidden: Callable[[ObjectMeta], bool]) -> None:
+        """What is hidden is left out."""
+        self._is_hidden = is_hidden
         # No resourceVersion: with one, the server can ignore the limit and send all objects.
         self.query = {
             "resourceVersion": "",
@@ -32,6 +34,7 @@ class WholeList:
         }
         """The parameters of the next page, if `continue` is not empty."""
         self.metas = list[ObjectMeta]()
+        """Identities only: the rest would need as much memory as the bytes."""
         self.version = ""
         self._items = list[msgspec.Raw]()
         self._last = b"{}"
@@ -41,16 +44,14 @@ class WholeList:
         """Add a page; raises `msgspec.DecodeError`."""
         page, self._last = whole(_PAGE.decode, body), body
         items = page.items or []
-        self._items += items
-        self.metas += [whole(_OBJECT.decode, each).metadata for each in items]
+        for item in items:
+            obj = whole(_OBJECT.decode, item)
+            if not self._is_hidden(obj.metadata):
+                self._items.append(item)
+                self.metas.append(obj.identity().metadata)
         self.version = page.metadata.resource_version
         self.query["continue"] = page.metadata.next_page
         self.query["limit"] = str(limit_after(len(items), len(body)))
-
-    def keep(self, is_shown: Callable[[ObjectMeta], bool]) -> None:
-        """Leave out all other objects."""
-        pairs = [each for each in zip(self.metas, self._items, strict=True) if is_shown(each[0])]
-        self.metas, self._items = [meta for meta, _ in pairs], [item for _, item in pairs]
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the list, for other requests to be answered in between."""

@@ -28,7 +28,7 @@ class ProxyServer:
 
     def __init__(self, passage: Passage, view: View) -> None:
         self._view = view
-        self._forward = Forwarder(passage)
+        self._forward = Forwarder(passage, view.is_hidden)
         self._writes = Writes(view, self._forward)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -121,7 +121,6 @@ class ProxyServer:
             if labels:
                 return await self._forward.copy(request, labels=labels)
             answer, listed = await self._forward.listed(request, labels="")
-            listed.keep(lambda child: not self._view.is_hidden(child))
             return await written(request, answer, listed)
 
     async def _watch(self, request: web.Request, target: Target) -> web.StreamResponse:

@@ -86,12 +86,14 @@ class PartialObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return api_group(self.api_version)
 
     def identity(self) -> "PartialObject":
-        """Return only what an Event about the object needs, without fields that can be large."""
-        meta = self.metadata
+        """Return only which object it is, and its version, without fields that can be large."""
+        meta, version = self.metadata, self.metadata.resource_version
         return PartialObject(
             api_version=self.api_version,
             kind=self.kind,
-            metadata=ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid),
+            metadata=ObjectMeta(
+                name=meta.name, namespace=meta.namespace, uid=meta.uid, resource_version=version
+            ),
         )
 
 
