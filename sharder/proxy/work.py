@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from typing_extensions import override
@@ -23,7 +24,7 @@ from sharder.runtime.task_pool import race
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Ownership
 from sharder.shard.lifecycle import Workload
-from sharder.shard.objects import OwnObject
+from sharder.shard.objects import OwnObject, bare
 from sharder.shard.watched import Watched
 
 _BACKOFF: Final = Backoff(base=0.2, cap=30.0)
@@ -49,9 +50,12 @@ class Followers:
         self._begin()
 
     def _begin(self) -> None:
-        context = self.context
-        found = (context.found[each] for each in self.mains)
-        self.watched = [Watched(context.objects(each), each, context) for each in found]
+        context, identity = self.context, self.context.identity
+        decode = partial(bare, labels=(identity.owner_label, identity.drain_label))
+        self.watched = []
+        for found in map(context.found.__getitem__, self.mains):
+            objects = context.cluster.objects(found, identity.selector, decode=decode)
+            self.watched.append(Watched(objects, found, context))
 
     async def list_anew(self) -> None:
         """List all objects now, which our watches may not have shown yet, and go on from there."""

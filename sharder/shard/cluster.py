@@ -19,7 +19,7 @@ from sharder.kube.typed_stores import EVENTS, leases, rings
 from sharder.runtime.clock import Clock
 from sharder.runtime.events import Recorder
 from sharder.shard.identity import Identity
-from sharder.shard.objects import OwnObject, Whole, whole
+from sharder.shard.objects import Decode, OwnObject, Whole, own, whole
 
 OwnObjects: TypeAlias = KubeStore[OwnObject] | KubeStore[Whole]
 """The objects of this shard, to watch, and to patch for an acknowledgement."""
@@ -61,11 +61,13 @@ class Cluster:
         return Recorder(events, clock=clock, component=ring, instance=shard)
 
     def objects(
-        self, resource: Resource, labels: str = "", namespace: str = ""
+        self, resource: Resource, labels: str = "", namespace: str = "", decode: Decode = own
     ) -> KubeStore[OwnObject]:
         """Return the metadata of the objects that match, of one namespace or of all."""
         scope = Scope(namespace, labels)
-        return KubeStore(self._client, OwnObject, resource, scope, metadata_only=True)
+        return KubeStore(
+            self._client, OwnObject, resource, scope, metadata_only=True, decode=decode
+        )
 
     def whole(self, resource: Resource, labels: str) -> KubeStore[Whole]:
         """Return the whole objects that match the label selector, as `Whole`."""

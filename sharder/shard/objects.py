@@ -1,7 +1,7 @@
 """Objects as a shard sees them: their metadata, or all of them as JSON.  Pure."""
 
-from collections.abc import Mapping
-from typing import TypeAlias, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -31,6 +31,20 @@ class OwnObject(PartialObject, frozen=True, kw_only=True, rename="camel"):
     """An object of any kind, with its type and `OwnMeta` only."""
 
     metadata: OwnMeta = OwnMeta()
+
+
+Decode: TypeAlias = Callable[[bytes | msgspec.Raw], OwnObject]
+
+own: Final[Decode] = msgspec.json.Decoder(OwnObject).decode
+
+
+def bare(raw: bytes | msgspec.Raw, *, labels: Collection[str]) -> OwnObject:
+    """Decode only which object it is, its version, and these of its labels: lists are long."""
+    meta = own(raw).metadata
+    kept = {key: value for key, value in (meta.labels or {}).items() if key in labels}
+    version, name, at = meta.resource_version, meta.name, meta.namespace
+    found = OwnMeta(name=name, namespace=at, uid=meta.uid, resource_version=version, labels=kept)
+    return OwnObject(metadata=found)
 
 
 def is_controlled(meta: ObjectMeta, uid: str) -> bool:

@@ -79,7 +79,7 @@ async def test_what_is_assigned_while_the_objects_are_listed_is_not_forgotten() 
     gc.collect()  # what other tests left
     jobs, clock = Jobs(), SystemClock()
     context = Mock(identity=ME, clock=clock, rng=random.Random(1))
-    context.objects.return_value = jobs
+    context.cluster.objects.return_value = jobs
     context.found = {JOBS: Mock(id=JOBS)}
     here = Here(ME, clock.monotonic)
     view = Mock()
