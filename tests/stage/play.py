@@ -206,15 +206,16 @@ class _Play:
         actor.clock.skew = timedelta(seconds=self.setup.skews[name])
 
     async def _watch(self) -> None:
-        """Note what a leader leaves undone."""
-        since = dict[str, float]()
+        """Note what a leader leaves undone while its ring does not change."""
+        since = dict[tuple[str, int], tuple[float, object]]()
         while not self.setup.errors:  # a lost answer is waited for
             await asyncio.sleep(1)
             now, outages = asyncio.get_running_loop().time(), self.stage.history.outages
             is_calm = not outages or outages[-1].end + PROMPT_SECONDS < now
             replicas = self.stage.replicas.values() if is_calm else ()
-            since = {w: since.get(w, now) for actor in replicas for w in actor.judge.overlooked()}
-            late = [what for what, at in since.items() if now > at + PROMPT_SECONDS]
+            seen = [each for actor in replicas for each in actor.judge.overlooked()]
+            since = {(w, id(e)): since.get((w, id(e)), (now, e)) for w, e in seen}
+            late = [what for (what, _), (at, _) in since.items() if now > at + PROMPT_SECONDS]
             self.odd += [what for what in late if what not in self.odd]
 
     async def _restore(self) -> None:

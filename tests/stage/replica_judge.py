@@ -96,10 +96,10 @@ class ReplicaJudge:
             if 0 < limit < len(self._drained):
                 self._blame([f"{len(self._drained)} drains in a minute"])
 
-    def overlooked(self) -> Iterator[str]:
+    def overlooked(self) -> Iterator[tuple[str, object]]:
         """Yield what drains though it could stay, and what stays on a shard that has to be left.
 
-        Only a leader that nothing hinders overlooks anything.
+        Only a leader that nothing hinders overlooks anything.  Beside each is the ring's epoch.
         """
         ring, actor = self._snapshot, self._actor
         is_held = actor.link.is_cut or actor.link.stalled or actor.link._waiting is not None
@@ -114,12 +114,12 @@ class ReplicaJudge:
             if owner is None:
                 continue
             if drains and ring.tally is not None and not may_drain(ring, obj, owner):
-                yield f"{name} drains from {owner} for no reason"
+                yield f"{name} drains from {owner} for no reason", ring.epoch
             standing = ring.members.standing_of(owner)
             is_free = not (limits.paused or is_limited or drains)
             leaves = is_free and standing is Standing.LEAVING
             if (leaves or standing is Standing.GONE) and choose_anew(ring, obj).shard is not None:
-                yield f"{name} stays on {owner}, which is {standing.name}"
+                yield f"{name} stays on {owner}, which is {standing.name}", ring.epoch
 
     def _tells(self, event: Any) -> Iterator[str]:
         """Yield Events about shards that are more than six at once, and one each 10 s."""
