@@ -185,7 +185,7 @@ async def campaign(ports: Ports, on_change: Callable[[bool], None]) -> None:
 
 async def _stand_by(ports: Ports, holder: LeaseHolder) -> Table:
     """Wait until we lead, and meanwhile hand over released objects; return what is known."""
-    waiting = replace(ports, stands_by=True)
+    waiting = replace(ports, stands_by=True, on_assigned=ports.journal.moved)
     table = Table(ports)
 
     async def stand_by() -> None:

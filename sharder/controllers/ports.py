@@ -12,7 +12,7 @@ from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.fence import Proof
-from sharder.core.names import RingName
+from sharder.core.names import RingName, ShardName
 from sharder.core.webhook_configuration import Registration
 from sharder.metrics.collectors import Metrics
 from sharder.ports import Objects, Store
@@ -74,6 +74,9 @@ class Ports:
     pass."""
     on_moved: OnRing = ignore
     """Called when objects of a ring have moved, or its backlogs change."""
+    on_assigned: Callable[[RingName, ShardName | None, ShardName], None] = ignore
+    """Called for each main object that gets an owner, with its previous shard, if known, and its
+    new one."""
     resync_ring: OnRing = ignore
     """Requests a pass over a whole ring."""
 

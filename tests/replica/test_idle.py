@@ -13,7 +13,7 @@ NAMESPACES = 10
 
 @pytest.mark.parametrize(
     ("watches", "others", "leader", "standby"),
-    [(True, 0, 8, 1), (False, 0, 8 + 7 * 2 * 2, 2 * 2 * 2), (False, 9, 120, 12)],
+    [(True, 0, 8, 1), (False, 0, 8 + 5 * 2 * 2, 2 * 2 * 2), (False, 9, 45, 12)],
     ids=["watched", "polled", "polled beside others"],
 )
 @staged

@@ -79,7 +79,7 @@ def _snapshot_of(placer: Placer) -> RingSnapshot:
         namespaces=frozenset({"default"}),
         custom=layout.custom,
     )
-    return replace(built, placer=placer, counted=Tally())
+    return replace(built, placer=placer, tally=Tally() if placer.sticks else None)
 
 
 def _object_of(placed: Placed) -> PartialObject:

@@ -118,7 +118,6 @@ class Replica:
             TallyPorts(
                 cache=self.cache,
                 objects=self.objects,
-                tally_of=lambda snapshot: snapshot.tally,
                 observe=self._warnings.check,
                 clock=self.clock,
                 rng=self.rng,

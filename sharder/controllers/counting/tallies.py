@@ -1,9 +1,8 @@
-"""Count the objects of rings, and act on changes of their tallies.
+"""Count the objects of rings whose strategy sticks, and act on changes of their tallies.
 
-Each main resource of a ring has one watch of metadata that feeds the tally, or one watch per
-namespace while there are few namespaces: on every replica if the strategy sticks, otherwise only
-on the leader, which shows the counts.  Only the leader acts on changes, soon but not too often
-(docs/placement.md, "The tally").
+Each main resource of such a ring has one watch of metadata that feeds the tally, on every replica,
+or one watch per namespace while there are few namespaces.  Other rings cost nothing.  Only the
+leader acts on changes, soon but not too often (docs/placement.md, "The tally").
 """
 
 import asyncio
@@ -51,19 +50,14 @@ class Tallies:
 
     async def run(self) -> None:
         """Count until cancelled."""
+        self._rings.clear()
         ports = self._ports
         queue = WorkQueue[RingName](clock=ports.clock, rng=ports.rng, backoff=BACKOFF)
         subscriber = Subscriber(ring=queue.add, scope=lambda ring, _: queue.add(ring))
-        try:
-            with self._cache.subscribed(subscriber):
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(self._age(), name="age tallies")
-                    await queue.run(partial(self._adjust, group), concurrency=1)
-        finally:
-            for state in self._rings.values():
-                state.tally.synced = False
-                state.tally.clear()
-            self._rings.clear()
+        with self._cache.subscribed(subscriber):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._age(), name="age tallies")
+                await queue.run(partial(self._adjust, group), concurrency=1)
 
     async def _age(self) -> None:
         while True:
@@ -76,7 +70,7 @@ class Tallies:
     async def _adjust(self, group: asyncio.TaskGroup, ring: RingName) -> None:
         """Start and stop watches if the ring's scope has changed."""
         snapshot = self._cache.snapshot(ring)
-        tally = None if snapshot is None else self._ports.tally_of(snapshot)
+        tally = None if snapshot is None else snapshot.tally
         state = self._rings.get(ring)
         if state is not None and state.tally is not tally:
             for watch in self._rings.pop(ring).watches.values():
@@ -86,6 +80,8 @@ class Tallies:
             return
         if state is None:
             state = self._rings[ring] = _CountedRing(tally)
+            tally.synced = False
+            tally.clear()  # entries of watches that ended with an error
         self._update_watches(state, snapshot, group)
         for watch in state.watches.values():
             watch.recheck()
@@ -131,7 +127,7 @@ class Tallies:
                 leaving = state.tally.leave(part)
                 group.create_task(self._drop(state.tally, leaving), name=f"drop {part}")
         state.tally.unread = tuple(sorted(map(str, given_up)))
-        if set(unlisted) <= set(given_up) and (len(given_up) < len(wanted) or not wanted):
+        if set(unlisted) <= set(given_up) and len(given_up) < len(wanted):
             state.tally.synced = True
 
     async def _drop(self, tally: Tally, part: Hashable) -> None:
@@ -193,8 +189,8 @@ class TallyMonitor:
             self._seen = {ring: seen for ring, seen in self._seen.items() if ring in rings}
             for ring in rings:
                 snapshot = self._cache.snapshot(ring)
-                if snapshot is not None:
-                    self._check(snapshot, snapshot.counted)
+                if snapshot is not None and snapshot.tally is not None:
+                    self._check(snapshot, snapshot.tally)
             await self._clock.sleep(POLL_SECONDS)
 
     def _check(self, snapshot: RingSnapshot, tally: Tally) -> None:
@@ -205,7 +201,7 @@ class TallyMonitor:
         is_news, seen.basis = seen.basis != basis, basis
         if is_news:
             self._report(snapshot.name)
-        if not snapshot.placer.sticks or not tally.synced:
+        if not tally.synced:
             seen.excess = None
             return
         now = self._clock.monotonic()

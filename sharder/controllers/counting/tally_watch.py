@@ -37,9 +37,7 @@ class TallyPorts:
 
     cache: ClusterCache
     objects: Objects
-    tally_of: Callable[[RingSnapshot], Tally | None]
-    """Returns what to fill for a ring, if anything."""
-    observe: Callable[[RingSnapshot, PartialObject], None] = lambda _ring, _obj: None
+    observe: Callable[[RingSnapshot, PartialObject], None]
     """Called with each object in scope, and again when it changes."""
     clock: Clock
     rng: Rng

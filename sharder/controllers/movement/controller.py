@@ -11,8 +11,7 @@ first").
 import asyncio
 from dataclasses import replace
 
-from sharder.controllers.counting.tallies import Tallies
-from sharder.controllers.counting.tally_watch import TallyPorts
+from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.counting.unread_parts import UnreadParts
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.handover_queue import HandoverQueue
@@ -24,7 +23,7 @@ from sharder.controllers.movement.table import Table
 from sharder.controllers.movement.watches import Watches
 from sharder.controllers.ports import Ports
 from sharder.controllers.subscriber import Subscriber
-from sharder.core.names import RingName
+from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import ObjectStats, stats_of
 
@@ -55,8 +54,11 @@ class Movement:
         """Connect the parts."""
         self._ports = ports
         self._unread = UnreadParts(ports)
+        self._object_count = ObjectCount(ports, self._unread)
         inside = replace(
             ports,
+            on_moved=self._moved,
+            on_assigned=self._assigned,
             on_written=lambda part: self.resync.writes_again(part),  # noqa: PLW0108 - made below
         )
         self._loop = HandoverLoop(inside, table)
@@ -67,22 +69,20 @@ class Movement:
             mover=self._mover,
             handover=self._loop.handover,
             unread=self._unread,
-        )
-        self._tallies = Tallies(
-            TallyPorts(
-                cache=ports.cache,
-                objects=ports.objects,
-                tally_of=lambda at: None if at.placer.sticks else at.counted,
-                clock=ports.clock,
-                rng=ports.rng,
-            )
+            count=self._object_count,
         )
         self.rebalancer = Rebalancer(inside, self._mover)
 
     def stats(self, ring: RingName) -> ObjectStats | None:
-        """Return the counts of a ring, None before the first list."""
+        """Return the counts of a ring, None before the first count."""
         snapshot = self._ports.cache.snapshot(ring)
-        if snapshot is None or (stats := stats_of(snapshot)) is None:
+        if snapshot is None:
+            return None
+        if snapshot.tally is not None:
+            stats = stats_of(snapshot)
+        else:
+            stats = self._object_count.stats(snapshot, self.watches.backlog(ring))
+        if stats is None:
             return None
         return replace(stats, uncontrolled=self.resync.uncontrolled(snapshot))
 
@@ -96,7 +96,15 @@ class Movement:
 
     def uncounted(self, snapshot: RingSnapshot) -> tuple[str, ...]:
         """Return the parts of a ring that cannot be read, for people; their counts are old."""
-        return tuple(sorted({*self._unread.names(snapshot.name), *snapshot.counted.unread}))
+        return tuple(sorted({*self._unread.names(snapshot.name), *snapshot.counts.unread}))
+
+    def _assigned(self, ring: RingName, source: ShardName | None, target: ShardName) -> None:
+        self._object_count.assigned(ring, source, target)
+        self._ports.journal.moved(ring, source, target)
+
+    def _moved(self, ring: RingName) -> None:
+        self._object_count.moved(ring)
+        self._ports.on_moved(ring)
 
     async def run(self) -> None:
         """Watch and hand over until cancelled; the caller runs the passes."""
@@ -104,4 +112,4 @@ class Movement:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._loop.run(), name="hand-over loop")
                 group.create_task(self._unread.run(self.resync.read_again), name="unread parts")
-                group.create_task(self._tallies.run(), name="counts of rings that follow")
+                group.create_task(self._object_count.run(), name="object count")

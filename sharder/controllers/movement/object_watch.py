@@ -220,7 +220,7 @@ class ObjectWatch:
             follows, owner = snapshot.tally is None, self._shard_of(last)
             target = choose(snapshot, last).shard if follows else snapshot.direction_of(last)
             if target is not None and target != owner:  # otherwise the drain was withdrawn
-                self._ports.journal.moved(snapshot.name, owner or None, target)
+                self._ports.on_assigned(snapshot.name, owner or None, target)
 
     def _snapshot(self) -> RingSnapshot | None:
         return self._ports.cache.snapshot(self._key.ring)

@@ -8,6 +8,7 @@ have to move, other passes list all objects.
 
 import logging
 
+from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
 from sharder.controllers.movement.children import controlled_by
 from sharder.controllers.movement.handover import Handover
@@ -44,6 +45,7 @@ class Resync:
         mover: Mover,
         handover: Handover,
         unread: UnreadParts,
+        count: ObjectCount,
     ) -> None:
         """Set up the resync.
 
@@ -52,11 +54,13 @@ class Resync:
             mover: Writes the steps.
             handover: Moves objects after their children.
             unread: Gets the parts that could not be read.
+            count: Counts a ring again after a pass, and when its objects can be read again.
         """
         self._ports = ports
         self._mover = mover
         self._handover = handover
         self._unread = unread
+        self._count = count
         self._since: dict[RingName, tuple[Members, float]] = {}
         """The members of each ring's last passes, and when the first of these passes ended."""
         self._uncontrolled: dict[Part, int] = {}
@@ -79,6 +83,7 @@ class Resync:
             self._since.pop(name, None)
             self.reports.pop(name, None)
             self._mover.written.forget(name)
+            self._count.passed(name)
             for part in [part for part in self._uncontrolled if part.ring == name]:
                 del self._uncontrolled[part]
             return None
@@ -103,6 +108,7 @@ class Resync:
         fields = {"ring": name, **counts, "seconds": report.duration_seconds}
         _log.log(logging.INFO if any(counts.values()) else logging.DEBUG, "resynced", extra=fields)
         self._mover.written.passed(name)
+        self._count.passed(name)
         self._ports.on_change(name)
         usual = self._next_in(name, snapshot.members, rescued=report.moved)
         return min(usual, done.again_in or usual)
@@ -122,14 +128,16 @@ class Resync:
             return AGAIN_SECONDS
         if part not in done.unread:
             self._unread.forget(part)
+        self._count.moved(part.ring)
         return done.again_in
 
     def scope_grew(self, ring: RingName, added: frozenset[str]) -> None:
         """Pass over namespaces that were added to the ring's scope; an empty set does nothing.
 
         Namespaces are added all the time, and a pass over the whole ring for each of them would
-        keep the leader busy forever.  A namespace that leaves the scope needs no pass.
+        keep the leader busy forever.  A namespace that leaves the scope needs a count only.
         """
+        self._count.passed(ring)
         snapshot = self._ports.cache.snapshot(ring)
         if snapshot is None or not added:
             return
@@ -180,6 +188,7 @@ class Resync:
             if each.part in parts:
                 self._uncontrolled[each.part] = each.uncontrolled
             if self._unread.read(each.part):
+                self._count.moved(each.part.ring)
                 self._pass_again(snapshot, each.part)
         return done
 

@@ -13,12 +13,13 @@ from sharder.controllers.journal import Backlogs
 from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.object_watch import ObjectWatch
 from sharder.controllers.movement.overdue import OverdueDrains
-from sharder.controllers.movement.table import Backlog, State
+from sharder.controllers.movement.table import MAX_REMEMBERED, Backlog, State
 from sharder.controllers.ports import BACKOFF, Ports
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey, Watch, watches_of
 from sharder.controllers.subscriber import Subscriber
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.core.status.conditions import Waiting
 from sharder.metrics.collectors import Reading
 from sharder.metrics.registry import BACKLOGS
 from sharder.runtime.reflector import POLL_SECONDS
@@ -63,6 +64,20 @@ class Watches:
             for ref in self._table.within(Part(key), State.UNASSIGNED):
                 if snapshot is not None and snapshot.members.available:
                     self._pending.add(ObjectKey(key, ref), is_released=False)
+
+    def backlog(self, ring: RingName) -> Waiting:
+        """Return the numbers of unassigned and draining main objects of a ring.
+
+        A number is None if the limit is reached.
+        """
+        main = [key for key in self._main_resources() if key.ring == ring]
+        unassigned, draining = (
+            None
+            if self._table.count(ring, state) >= MAX_REMEMBERED
+            else sum(self._table.count(ring, state, key.resource) for key in main)
+            for state in (State.UNASSIGNED, State.DRAINING)
+        )
+        return Waiting(unassigned, draining)
 
     async def run(self) -> None:
         """Watch until cancelled."""

@@ -128,7 +128,7 @@ class WrittenSteps:
         elif last is not None and seen is not None:
             handover.observe(now - seen.since, key.ring, DRAINED)
         if last != shard:
-            self._ports.journal.moved(key.ring, last, shard)
+            self._ports.on_assigned(key.ring, last, shard)
         self._table.settle(key)
 
     def _last_worked(self, snapshot: RingSnapshot, shard: ShardName) -> float | None:

@@ -110,7 +110,7 @@ class State:
         """The ring with its objects as they are now."""
         if snapshot.tally is not None:
             tally = Tally()
-            self.at = replace(snapshot, counted=tally)
+            self.at = replace(snapshot, tally=tally)
             fill(tally, snapshot, (each.obj for each in self.objects.values()))
 
     def settle(self) -> None:

@@ -27,7 +27,6 @@ from sharder.core.names import (
     owner_label,
     pin_label,
 )
-from sharder.core.placement.counting.packed import Packed
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Reader
 from sharder.core.placement.placer import Placer, basis_of, built
@@ -73,7 +72,7 @@ def build(
         members=members,
         placer=placer,
         reader=Reader(ring.name, ring.spec.placement),
-        counted=_tally_of(ring, placer, previous),
+        tally=_tally_of(ring, placer, previous),
         namespaces=namespaces,
         owner_label=owner_label(ring.name),
         drain_label=drain_label(ring.name),
@@ -119,8 +118,10 @@ def _shards_of(members: Members, names: Iterable[ShardName]) -> tuple[Shard, ...
     return tuple(members.shards.get(name) or Shard(name=name) for name in sorted(names))
 
 
-def _tally_of(ring: ControllerRing, placer: Placer, previous: RingSnapshot | None) -> Tally:
+def _tally_of(ring: ControllerRing, placer: Placer, previous: RingSnapshot | None) -> Tally | None:
     """Return the tally of `previous` if it counts the same objects in the same way."""
+    if not placer.sticks:
+        return None
     before = None if previous is None else previous.ring
     if (
         previous is not None
@@ -129,10 +130,10 @@ def _tally_of(ring: ControllerRing, placer: Placer, previous: RingSnapshot | Non
         and before.spec.resources == ring.spec.resources
         and before.spec.object_selector == ring.spec.object_selector
         and before.spec.placement.group_by == ring.spec.placement.group_by
-        and previous.placer.sticks == placer.sticks
+        and previous.tally is not None
     ):
-        return previous.counted
-    return Tally(dict if placer.sticks else Packed)
+        return previous.tally
+    return Tally()
 
 
 def _kinds_of(

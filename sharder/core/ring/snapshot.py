@@ -55,10 +55,8 @@ class RingSnapshot:
     members: Members
     placer: Placer
     reader: Reader
-    counted: Tally
-    """The live counts of the objects; if the strategy follows, the leader alone fills it."""
-    tally: Tally | None = field(init=False)
-    """`counted` if objects are placed by it; None for a strategy that follows."""
+    tally: Tally | None
+    """The live counts of the objects; None for a strategy that follows."""
     namespaces: frozenset[str]
     """The namespaces that the ring selects."""
     is_split: bool = True
@@ -72,9 +70,6 @@ class RingSnapshot:
     steps for every object that both select.  The ring's status and labels do not matter, nor
     whether available shards renew their Leases in time: a strategy that sticks uses that to place
     objects, but not to move them."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tally", self.counted if self.placer.sticks else None)
 
     @property
     def name(self) -> RingName:

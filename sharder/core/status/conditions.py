@@ -8,10 +8,10 @@ cause a write either.  Any other condition, even one of these types, is reported
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from sharder.core.api.ring import Condition, MovementSpec, RingStatus
-from sharder.core.leases.membership import Standing
+from sharder.core.leases.membership import Members, Standing
 from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.texts import counted, named
@@ -50,13 +50,29 @@ class Troubled:
     """One of the objects: resource, namespace and name."""
 
 
+class Waiting(NamedTuple):
+    """Numbers of objects of a ring, as watches show them."""
+
+    unassigned: int | None
+    """None: there are more than the sharder remembers."""
+    draining: int | None
+    """None: there are more than the sharder remembers."""
+
+
+def unowned_of(members: Members, by_shard: Mapping[ShardName, int], unassigned: int) -> int:
+    """Return the number of objects without an available owner."""
+    standing_of = members.standing_of
+    stray = (n for s, n in by_shard.items() if standing_of(s) is not Standing.AVAILABLE)
+    return unassigned + sum(stray)
+
+
 def stats_of(snapshot: RingSnapshot) -> ObjectStats | None:
-    """Return the counts of the ring's objects, None before the first list of this process.
+    """Return the counts of the ring's tally, None if it has none, or before the first list.
 
     A move that is only planned does not count; but there is room for what it has reserved.
     """
-    tally, placer, standing_of = snapshot.counted, snapshot.placer, snapshot.members.standing_of
-    if not tally.synced:
+    tally = snapshot.tally
+    if tally is None or not tally.synced:
         return None
     shown = tally.shown_on_each()
     by_shard = {shard: objects for shard, objects in shown.items() if shard is not None}
@@ -65,9 +81,8 @@ def stats_of(snapshot: RingSnapshot) -> ObjectStats | None:
         unassigned=shown[None],
         draining=tally.draining,
         by_shard=by_shard,
-        has_room=not tally.unassigned or placer.has_room(tally) if placer.sticks else None,
-        unowned=shown.total()
-        - sum(n for s, n in by_shard.items() if standing_of(s) is Standing.AVAILABLE),
+        has_room=not tally.unassigned or snapshot.placer.has_room(tally),
+        unowned=unowned_of(snapshot.members, by_shard, shown[None]),
     )
 
 

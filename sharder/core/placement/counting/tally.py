@@ -6,7 +6,7 @@ The tally changes only on one event loop, so an object is counted before the nex
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, MutableMapping
+from collections.abc import Hashable
 from sys import maxsize
 from typing import Final, NamedTuple
 
@@ -57,17 +57,15 @@ class Assumption(msgspec.Struct, gc=False):
 class Tally(Counts):
     """Objects by identity, in parts that are listed separately, with sums by shard and group."""
 
-    def __init__(self, part: Callable[[], MutableMapping[int, Entry]] = dict) -> None:
-        """`part` makes the collection of the objects of one part."""
+    def __init__(self) -> None:
         super().__init__()
-        self._part = part
         self.synced = False
         """Whether every part that can be read has been listed; until then, no object is placed."""
         self.changes = 0
         """Grows with every change."""
         self.departures = 0
         """Grows with every object that makes room on a shard, or for others of its group there."""
-        self._parts: dict[Hashable, MutableMapping[int, Entry]] = {}
+        self._parts: dict[Hashable, dict[int, Entry]] = {}
         """The oldest first; while several parts show an object, the first one counts."""
         self._shared: dict[Entry, Entry] = {}
         """The different entries of all parts: most objects have the same one as others."""
@@ -111,9 +109,7 @@ class Tally(Counts):
         self._is_live = True
         assumed, shown = self._assumed.get(identity), self._shown(identity)
         before = _counted(assumed, shown)
-        if part not in self._parts:
-            self._parts[part] = self._part()
-        known = self._parts[part]
+        known = self._parts.setdefault(part, {})
         if entry is None:
             known.pop(identity, None)
             if not known:
@@ -168,10 +164,10 @@ class Tally(Counts):
         return leaving
 
     def clear(self) -> None:
-        """Drop all parts, and all assumptions."""
-        super().__init__()
-        self._parts, self._assumed = {}, {}
-        self.changes += 1
+        """Drop all parts."""
+        for part in list(self._parts):
+            for identity in self.shown_by(part):
+                self.see(part, identity, None)
 
     @override
     def _tidy(self) -> None:
