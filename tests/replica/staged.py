@@ -22,7 +22,7 @@ def staged(test: Callable[..., Coroutine[object, None, None]]) -> Callable[..., 
         world = World()
         world.play(test(world, **arguments))
         errors = [f"{a.name}: {error}" for a in world.actors for error in a.process.errors]
-        assert not [*errors, *world.broken]
+        assert not [*errors, *world.broken, *world.loop.endless]
 
     signature = inspect.signature(test)
     rest = [each for name, each in signature.parameters.items() if name != "world"]

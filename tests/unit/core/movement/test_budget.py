@@ -1,6 +1,9 @@
 """Facts about how many drains may begin."""
 
+import pytest
+
 from sharder.core.api.ring import MovementSpec
+from sharder.core.errors import ApiError, Conflict, Unavailable
 from sharder.core.movement.budget import MAX_LEAVERS, MINUTE, SOON, Budget, Limit
 from tests.support.values import A, B
 
@@ -37,6 +40,18 @@ def test_what_is_being_written_counts_and_is_begun_when_it_was_written() -> None
 
     assert written is not None and written.seconds == SOON  # noqa: PT018 - narrows the type
     assert later is not None and later.seconds == 10.0  # noqa: PT018
+
+
+@pytest.mark.parametrize(("error", "counted"), [(Conflict(""), 0), (Unavailable(""), 1)])
+def test_only_a_drain_that_was_certainly_not_written_gives_its_place_back(
+    error: ApiError, counted: int
+) -> None:
+    budget = Timed()
+    with pytest.raises(type(error)), budget.writing("x", A):
+        raise error
+
+    refusal = budget.refusal(A, MovementSpec(max_moves_per_minute=1))
+    assert (budget.open_on(A), refusal is not None) == (counted, counted == 1)
 
 
 def test_a_drain_older_than_a_minute_does_not_count() -> None:
