@@ -3,11 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Final, TypeAlias
 
 from sharder.core.api.meta import Resource
-from sharder.core.errors import LeaseLost, Unavailable
+from sharder.core.errors import ApiError, LeaseLost, Unavailable
 from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.kube.passage import Passage
 from sharder.metrics.shard import process_metrics
@@ -26,6 +26,8 @@ from sharder.shard.settings import Settings
 
 _POLL_SECONDS: Final = 0.1
 _RETRY_SECONDS: Final = 2.0
+_RING_SECONDS: Final = 10.0
+"""Between two looks at the ring while the controller does not watch its resources."""
 
 _log = logging.getLogger(__name__)
 
@@ -65,9 +67,10 @@ class Proxy:
         Raises:
             LeaseLost: a resource is served in another version, so the process must start again.
         """
-        found = await self._found(cluster)
-        if found is not None:
-            await self._serve(cluster, passage, listen, *found)
+        while not self._stop.is_set():
+            found = await self._found(cluster)
+            if found is not None:
+                await self._serve(cluster, passage, listen, *found)
 
     async def _found(self, cluster: Cluster) -> tuple[Handled, Found] | None:
         """Return the resources of the ring, as soon as the API server answers."""
@@ -99,7 +102,10 @@ class Proxy:
             if view.health is not None:
                 beside.append(group.create_task(view.health.run(), name="health"))
             while not self._stop.is_set():
-                await race(self._until_working(view, handled), self._stop.wait())
+                changes = self._until_changed(cluster, handled)
+                await race(self._until_working(view, handled), changes, self._stop.wait())
+                if view.absence(0):
+                    break
                 if not self._stop.is_set():  # in a task: a lost Lease must not hide a cancellation
                     await race(self._be_shard(context, handled, view, followers))
             for task in beside:
@@ -110,6 +116,14 @@ class Proxy:
         while view.absence(0):
             await self._clock.sleep(_POLL_SECONDS)
         _log.info("the controller watches %s", ", ".join(map(str, handled)))
+
+    async def _until_changed(self, cluster: Cluster, handled: Handled) -> None:
+        """Wait until the ring has other resources: the controller might never watch ours."""
+        while True:
+            await self._clock.sleep(_RING_SECONDS)
+            with suppress(ApiError):
+                if handled_of(await cluster.ring(self._ring)) != handled:
+                    return
 
     async def _be_shard(
         self, context: ShardContext, handled: Handled, view: View, followers: Followers

@@ -15,8 +15,6 @@ CEILING, BUDGET, REBALANCE, RESTORE = "ceiling", "budget", "rebalance", "restore
 EXTRAS: Final = (*UNUSUAL, CEILING, BUDGET, REBALANCE, RESTORE)
 """What users do at times, and what the ring or the cluster has at times."""
 EXTRA_SHARE: Final = 0.2
-UNPROXIED: Final = frozenset({"widen"})
-"""A proxy that starts meanwhile waits for the controller to watch what it never watches."""
 UNRESTORED: Final = frozenset({"widen", "pause", "invalid"})
 """What a restored etcd would have for ever, as it is undone only once."""
 SKEWS: Final = (0, 0, 40, -40, -3600)
@@ -80,7 +78,7 @@ class Setup:
     def unusual(self) -> frozenset[str]:
         """What users do beside the usual."""
         restored = UNRESTORED if RESTORE in self.extras else frozenset[str]()
-        return self.extras - restored - (UNPROXIED if self.proxied else frozenset())
+        return self.extras - restored
 
     @property
     def spec(self) -> Json:
