@@ -284,7 +284,7 @@ async def back_off(story: Story) -> None:
     await asyncio.sleep(60)
     assert 3 <= len(tries) <= 8, f"{len(tries)} tries"
     leader.link.refuses = lambda _: 0
-    await story.until(lambda: not story.of("p0"), within=60)
+    await story.until(lambda: not story.of("p0"), within=300)
 
 
 async def bad_child(story: Story) -> None:
