@@ -108,7 +108,8 @@ class LeaseRecord:
                     lease = event.obj
             self._shown = self._clock.monotonic()
             self._observe(lease)
-            if self.judge() == Free():
+            # The holder of a deleted Lease restores it, and leads meanwhile.
+            if lease is not None and self.judge() == Free():
                 on_free()
 
     async def read(self) -> Lease | None:

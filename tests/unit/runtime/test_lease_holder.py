@@ -252,8 +252,12 @@ async def test_a_release_gets_past_labels_and_lost_answers_and_is_seen_at_once(
     async with cache.running(cache.holder("next").acquire()):
         await holder.release()
         await settle()
-
-    assert (await cache.lease()).holder_identity == "next"
+        assert (await cache.lease()).holder_identity == "next"
+    async with cache.running(cache.holder("third").acquire()):
+        meta = (await cache.store.get(REF)).metadata
+        await cache.store.delete(REF, uid=meta.uid, resource_version=meta.resource_version)
+        await settle()
+        assert not (await cache.store.list()).items, "its holder restores it"
 
 
 async def test_what_could_not_be_released_is_still_ours_to_take(cache: World) -> None:
