@@ -66,8 +66,8 @@ def play(setup: Setup) -> Result:
         problems += verdict.left  # the history before is no longer true
     else:
         problems += verdict.problems(inf)
-        for actor in stage.actors:
-            problems += [f"{actor.name}: {error}" for error in actor.process.errors]
+    for actor in stage.actors:
+        problems += [f"{actor.name}: {error}" for error in actor.process.errors]
     done = [f"{fault.at:.1f} {fault.kind} {fault.target}" for fault in one.planned]
     return Result(setup, verdict, problems, done, trace)
 
