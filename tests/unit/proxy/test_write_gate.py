@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
 from sharder.core.errors import NotFound
 from sharder.core.names import GroupResource, ObjectRef, drain_label, owner_label
-from sharder.proxy.here import CACHED_SECONDS, QUIET_SECONDS, Here, Main
+from sharder.proxy.here import CACHED_SECONDS, PATIENCE_SECONDS, QUIET_SECONDS, Here, Main
 from sharder.proxy.targets import Target, Verb
 from sharder.proxy.write_gate import Refused, WriteGate
 from tests.unit.proxy.conftest import JOBS, ME, PODS, RING
@@ -277,6 +277,11 @@ async def test_a_write_without_an_answer_can_be_carried_out_until_its_time_is_ov
     assert (list(shard.here.to_release()), shard.here.in_flight()) == ([], False)
     shard.now += QUIET_SECONDS
     assert (list(shard.here.to_release()), shard.here.in_flight()) == ([main], False)
+
+    shard.now += PATIENCE_SECONDS
+    shard.here.sent(main, again := asyncio.create_task(asyncio.sleep(0)), 7)
+    await again
+    assert list(shard.here.to_release()) == [main], "it has waited long enough"
 
 
 def test_an_object_whose_drain_is_withdrawn_while_another_is_released_stays() -> None:
