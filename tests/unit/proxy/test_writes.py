@@ -1,7 +1,6 @@
 """What becomes of the writes of a controller."""
 
 import asyncio
-import json
 
 import pytest
 from aiohttp import web
@@ -138,8 +137,7 @@ async def test_an_error_ends_the_deletion_of_a_collection(
     stage.answer = deletes("u1", "u1", status=status)
     assert await stage.ask("DELETE", JOBS_IN_DEMO, {"propagationPolicy": "Orphan"}) == said
     assert len(stage.asked) == (3 if said == 200 else 2)
-    preconditions = json.loads(await stage.asked[1].read())["preconditions"]
-    assert preconditions == {"uid": "u1"}, "one of the same name is another"
+    assert b'"preconditions":{"uid":"u1"}' in await stage.asked[1].read(), "not by its name only"
 
 
 async def test_a_collection_is_deleted_in_one_namespace_only(stage: Stage) -> None:

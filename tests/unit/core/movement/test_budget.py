@@ -43,9 +43,7 @@ def test_what_is_being_written_counts_and_is_begun_when_it_was_written() -> None
 
 
 @pytest.mark.parametrize(("error", "counted"), [(Conflict(""), 0), (Unavailable(""), 1)])
-def test_only_a_drain_that_was_certainly_not_written_gives_its_place_back(
-    error: ApiError, counted: int
-) -> None:
+def test_a_drain_that_surely_failed_gives_its_place_back(error: ApiError, counted: int) -> None:
     budget = Timed()
     with pytest.raises(type(error)), budget.writing("x", A):
         raise error
