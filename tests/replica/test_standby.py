@@ -192,14 +192,16 @@ async def test_what_lost_its_label_waits_for_its_last_shard_without_a_leader_too
     await without_leader(world, "p0", "p1")
     if not watches:
         world.forbid("watch", SITES)
-    following: dict[str, Json] = {NEXT: "p1"}
-    for name, draining in (("lost", False), ("drain-lost", True), ("withdrawn", True)):
-        await world.put(name, "p0", draining=draining, annotations=following)
+    for name in ("lost", "drain-lost", "withdrawn", "between"):
+        await world.put(name, "p0", draining=name != "lost", annotations={NEXT: "p1"})
     await asyncio.sleep(20)
     await world.label("withdrawn", {DRAIN: None})
     await asyncio.sleep(5)
-    for name in world.owners():
-        await world.label(name, {OWNER: None})
+    await world.acknowledge("between")
+    await asyncio.sleep(0.6)
+    for owner in ("p0", None):
+        for name in world.owners():
+            await world.label(name, {OWNER: owner})
     got, most = await world.waited(SITES, *world.owners()), UNSEEN + 0.6 if watches else 30
     assert all(UNSEEN - 0.05 <= seconds < most for seconds in got.values()), got
 

@@ -141,14 +141,25 @@ class Table:
         return sum(each.counts[state] for of, each in known if resource in {None, of})
 
     def enter(
-        self, key: ObjectKey, state: State, shard: ShardName = UNKNOWN, version: str = ""
+        self,
+        key: ObjectKey,
+        state: State,
+        shard: ShardName = UNKNOWN,
+        version: str = "",
+        *,
+        is_listed: bool = False,
     ) -> bool:
         """Record that an object is in a state, idempotent; return False at the limit.
 
-        If nobody has written it since this process began to lead, it entered before.
+        If nobody has written it since this process began to lead, it entered before.  Only a
+        watch shows that one that was written had no owner in between: in a list it enters anew.
         """
         known, now = self.get(key).states.get(state), self._clock.monotonic()
         since = known.since if known else now
+        if is_listed and known and known.version != version and state is State.UNASSIGNED:
+            since = now
+            if (release := self.get(key).release) and not release.version:
+                self.record(key).release = None
         if known is None:
             resource = self._resource(key.resource_key)
             if self.count(key.ring, state) >= MAX_REMEMBERED:
