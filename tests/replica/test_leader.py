@@ -103,15 +103,12 @@ async def test_rings_that_cannot_work_are_not_ready_and_say_why(world: World) ->
         {"resource": "pods", "controlledResources": [{"resource": "secrets"}]},
     ]
     leases: Json = [{"group": "coordination.k8s.io", "resource": "leases"}]
+    broken: Json = {"metadata": {"name": "broken"}, "spec": {"placement": {"strategy": "NotYet"}}}
     with world.unreviewed():
         for name, resources in (("both", both), ("leases", leases)):
             spec: Json = {"resources": resources}
             await world.write("POST", RINGS_PATH, {"metadata": {"name": name}, "spec": spec})
-        await world.write(
-            "POST",
-            RINGS_PATH,
-            {"metadata": {"name": "broken"}, "spec": {"placement": {"strategy": "NotYet"}}},
-        )
+        await world.write("POST", RINGS_PATH, broken)
     await asyncio.sleep(5)
     assert world.conditions("both")["Ready"] == "InvalidSpec"
     assert 'Duplicate value: "secrets"' in world.message(name="both")

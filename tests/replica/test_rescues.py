@@ -245,7 +245,6 @@ async def test_a_released_lease_is_held_while_objects_are_taken_and_given_back_a
             holders.append((spec.holder_identity or "", spec.lease_duration_seconds or 0))
 
     world.intercept(note)
-    found = world.lease("p0").spec
     writes = len(world.requests("PATCH", "/leases/p0"))
     await world.puppets["p0"].release()
     found = world.lease("p0").spec
