@@ -287,13 +287,15 @@ async def test_a_replica_that_stops_gives_back_the_lease_it_holds(world: World) 
 
     async def hang(call: object) -> None:
         if "/secrets/t" in str(call):
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.95)
 
     world.intercept(hang)
     await world.puppets["p0"].release()
     await eventually(lambda: world.lease("p0").spec.holder_identity == SHARDER_IDENTITY, within=5)
     replica.terminate()
-    await asyncio.sleep(5)
+    await asyncio.sleep(1.8)
+    assert world.lease("p0").spec.holder_identity == SHARDER_IDENTITY, "a write has just ended"
+    await asyncio.sleep(3.2)
     assert world.lease("p0").spec.holder_identity == ""
 
 

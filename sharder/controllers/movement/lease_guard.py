@@ -9,7 +9,7 @@ the leader does to Leases").
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,9 +28,14 @@ from sharder.core.leases.state import DEFAULT_DURATION, ShardState, is_given_up,
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef, RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.runtime.backoff import Backoff
+from sharder.runtime.task_pool import finishing
 
 IDLE_SECONDS = 1.0
 """Seconds after which an unused Lease is released."""
+
+FINISH_SECONDS = 1.0
+"""Seconds for what has begun when this replica stops: without these, an object that was sent would
+wait 3 s for its shard, because the next leader cannot know that we sent it."""
 
 HOLD = 2 * DEFAULT_DURATION
 """Duration of a hold: much longer than a request takes.  If this process is killed, a shard waits
@@ -81,6 +86,8 @@ class LeaseGuard:
         self._held: dict[ObjectRef, _HeldLease] = {}
         self._resting: dict[ObjectRef, _Rest] = {}
         self._locks = WeakValueDictionary[ObjectRef, asyncio.Lock]()
+        self._works = 0
+        """How many works, of several writes each, have begun and not ended."""
 
     @asynccontextmanager
     async def holding(
@@ -120,6 +127,14 @@ class LeaseGuard:
             held_lease.users -= 1
             held_lease.used = self._clock.monotonic()
 
+    async def finish(self, work: Callable[[], Coroutine[None, None, object]]) -> None:
+        """Do `work`; if we are cancelled, it can end, and no Lease is released before."""
+        self._works += 1
+        try:
+            await finishing(work, FINISH_SECONDS)
+        finally:
+            self._works -= 1
+
     async def run(self) -> None:
         """Release unused Leases until cancelled; then release all."""
         try:
@@ -127,6 +142,8 @@ class LeaseGuard:
                 await self._clock.sleep(IDLE_SECONDS / 2)
                 await self._release_idle()
         finally:
+            while self._works:
+                await self._clock.sleep(FINISH_SECONDS / 20)
             if self._held:
                 # Cancelled writes can still be in flight.
                 await self._clock.sleep(IDLE_SECONDS)

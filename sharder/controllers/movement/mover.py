@@ -58,7 +58,7 @@ class Mover:
         """`pending` gets the objects that cannot be moved yet."""
         self._ports = ports
         self.objects = ports.objects
-        self._lease_guard = lease_guard
+        self._lease_guard, self.finish = lease_guard, lease_guard.finish
         self._pending = pending
         self.table = pending.table
         self.failures = Failures(ports, pending)

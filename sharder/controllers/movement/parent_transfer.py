@@ -27,7 +27,7 @@ from sharder.core.movement.release import UNKNOWN
 from sharder.core.movement.step import Assign, Keep, Send, Step, next_step, position_of
 from sharder.core.names import ObjectRef, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from sharder.runtime.task_pool import batch, finishing
+from sharder.runtime.task_pool import batch
 
 ON_ITS_WAY = Keep("it is on its way")
 SPEC_CHANGED = Keep("the ring's spec has changed; the next attempt moves it")
@@ -38,10 +38,6 @@ CHANGED_SECONDS = 0.05
 PARENTS_AT_ONCE = 12
 """Objects that move at the same time with their children: enough to keep the API server busy,
 and so few that the first have a shard long before the last."""
-
-FINISH_SECONDS = 1.0
-"""Seconds for what has begun when this replica stops: without these, an object that was sent would
-wait 3 s for its shard, because the next leader cannot know that we sent it."""
 
 
 class ParentTransfer:
@@ -75,7 +71,7 @@ class ParentTransfer:
                     break
                 del later[obj.metadata.ref]
                 carry = partial(self._carry, obj, children.get(obj.metadata.uid, ()))
-                await moves.add(finishing(carry, FINISH_SECONDS))
+                await moves.add(self._mover.finish(carry))
         return later | self._left
 
     def _plan_for(self, obj: PartialObject) -> Decide:
