@@ -77,10 +77,9 @@ class WatchHealth:
 
     def is_stale(self) -> bool:
         """Return whether Leases were not seen for so long that shards can have come and gone."""
-        now = self._monotonic()
-        if now - self._ran >= PAUSE_SECONDS or now < self._caught_up:
-            return True
-        return self._blind_since is not None and now - self._blind_since >= STALE_SECONDS
+        now, blind = self._monotonic(), self._blind_since
+        is_late = blind is not None and now - blind >= STALE_SECONDS
+        return is_late or now - self._ran >= PAUSE_SECONDS or now < self._caught_up
 
     def runs(self) -> None:
         """Record that this process is not paused; called every second."""
