@@ -63,10 +63,10 @@ def play(setup: Setup) -> Result:
     verdict = judge(trace)
     if not setup.fence and any(fault.target == TWIN for fault in one.planned):
         verdict.born_twice.clear()  # docs/limits.md 5: children of the shard go elsewhere
-    # A restored etcd has forgotten renewals and children that the shards know.
-    judged = replace(verdict, robbed=[], born_twice=[]) if RESTORE in setup.extras else verdict
+    if RESTORE in setup.extras:  # etcd has forgotten renewals, children and owners
+        verdict = replace(verdict, robbed=[], born_twice=[], overlaps=[])
     problems = [*one.odd, *(f"{name} does not end" for name in stage.loop.endless)]
-    problems += judged.problems(inf)
+    problems += verdict.problems(inf)
     for actor in stage.actors:
         problems += [f"{actor.name}: {error}" for error in actor.process.errors]
     done = [f"{fault.at:.1f} {fault.kind} {fault.target}" for fault in one.planned]
