@@ -67,13 +67,11 @@ class Proxy:
         Raises:
             LeaseLost: a resource is served in another version, so the process must start again.
         """
-        while not self._stop.is_set():
-            found = await self._found(cluster)
-            if found is not None:
-                await self._serve(cluster, passage, listen, *found)
+        while (found := await self._found(cluster)) is not None:
+            await self._serve(cluster, passage, listen, *found)
 
     async def _found(self, cluster: Cluster) -> tuple[Handled, Found] | None:
-        """Return the resources of the ring, as soon as the API server answers."""
+        """Return the resources of the ring, as soon as the API server answers; None at the end."""
         while not self._stop.is_set():
             try:
                 handled = handled_of(await cluster.ring(self._ring))
