@@ -171,7 +171,7 @@ class _Play:
         truth = dict(Counter(stored.meta.label(owner_label(RING)) or None for stored in sites))
         wrong, answers = list[str](), set[object]()
         for name, actor in self.stage.replicas.items():
-            snapshot = actor.replica.cache.snapshot(RING)
+            snapshot = actor.snapshot
             counts = None if snapshot is None else snapshot.tally
             if counts is not None and (counted := +Counter(counts.on_each)) != truth:
                 wrong.append(f"{name} counts {dict(counted)}, not {truth}")

@@ -60,7 +60,7 @@ class ReplicaJudge:
 
     @property
     def _snapshot(self) -> RingSnapshot | None:
-        return self._actor.replica.cache.snapshot(self._ring)
+        return self._actor.snapshot
 
     def _blame(self, wrong: Iterable[str]) -> None:
         self._actor.process.errors += wrong
