@@ -192,7 +192,7 @@ async def orphans(story: Story) -> None:
     """An object whose label a user removed waits for its last shard, also if it is edited."""
     await story.begin("p0 p1", resources=[MAIN], sites=6)
     await asyncio.sleep(3)
-    with story.without_webhook():
+    with story.stage.without_webhook():
         for name in story.owners():
             await story.edit(name, labels={OWNER: None})
     await asyncio.sleep(0.5)
@@ -242,7 +242,7 @@ async def edited(story: Story) -> None:
     await asyncio.sleep(2.5)
     leader.pause()
     leader.is_ready = False
-    with story.without_webhook():
+    with story.stage.without_webhook():
         for name in story.owners():
             await story.edit(name, labels={OWNER: None})
     await story.join("p2")
@@ -268,7 +268,7 @@ async def gathered(story: Story) -> None:
     await story.until(lambda: len(story.children()) == 4)
     child, owner = next(iter(story.children().items()))
     story.shards[owner].link.hold()
-    with story.without_webhook():
+    with story.stage.without_webhook():
         other = {"p0": "p1", "p1": "p0"}[owner]
         path = f"/api/v1/namespaces/default/configmaps/{child}"
         await story.admin("PATCH", path, {"metadata": {"labels": {OWNER: other}}})

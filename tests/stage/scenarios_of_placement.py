@@ -87,7 +87,7 @@ async def refusals(story: Story) -> None:
     await story.stage.user.client.request(
         "PATCH", f"{path}/alone", body={}, content_type="application/merge-patch+json"
     )
-    with story.without_webhook():
+    with story.stage.without_webhook():
         await story.create(1)
     await story.until(lambda: all(story.owners().values()))
 

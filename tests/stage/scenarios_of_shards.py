@@ -54,7 +54,7 @@ async def unseen(story: Story) -> None:
     link = story.shards["p0"].link
     link.refuses = lambda call: 503 if call.method == "GET" and "/websites" in call.path else 0
     link.break_streams()
-    with story.without_webhook():
+    with story.stage.without_webhook():
         for name in story.of("p0"):
             await story.edit(name, labels={OWNER: None, PIN: "p1"})
         await asyncio.sleep(6)

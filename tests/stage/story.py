@@ -1,8 +1,7 @@
 """A short play with a plot: what users, admins and faults do, and what has to come of it."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
@@ -138,16 +137,6 @@ class Story:
         holder = name if holder is None else holder
         body = held_lease(name, holder=holder, seconds=seconds)
         assert await self.admin("POST", LEASES_PATH.format(namespace), body)
-
-    @contextmanager
-    def without_webhook(self) -> Iterator[None]:
-        """Let no replica answer reviews while the block lasts."""
-        ready = [each for each in self.stage.replicas.values() if each.is_ready]
-        for each in ready:
-            each.is_ready = False
-        yield
-        for each in ready:
-            each.is_ready = True
 
     def holder(self, shard: str) -> str | None:
         """Return who holds the Lease of a shard; None: there is none."""

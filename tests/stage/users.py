@@ -11,7 +11,7 @@ import msgspec
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject
 from sharder.core.errors import ApiError, Conflict, NotFound
 from sharder.core.names import CORDONED_ANNOTATION, EVACUATE_ANNOTATION, ObjectRef
-from sharder.kube.client import JSON, MERGE_PATCH
+from sharder.kube.client import MERGE_PATCH
 from sharder.kube.typed_stores import LEASES
 from sharder.sdk.testing.requests import Client
 from tests.history.traces import Happening, Request
@@ -151,14 +151,9 @@ class Users:
 
     async def strip(self) -> None:
         """Remove the label of an object while no webhook answers, and edit it a moment later."""
-        path, ready = self._any(), [r for r in self.stage.replicas.values() if r.is_ready]
-        for replica in ready:
-            replica.is_ready = False
-        try:
+        path = self._any()
+        with self.stage.without_webhook():
             await self._send("PATCH", path, self._written({OWNER: None}))
-        finally:
-            for replica in ready:
-                replica.is_ready = replica.is_running
         await asyncio.sleep(self.rng.uniform(0.1, 2))
         await self._send("PATCH", path, self._written({}))
 
@@ -280,9 +275,7 @@ class Users:
         await self._send("PATCH", path, {"metadata": {"annotations": {annotation: value}}})
 
     async def _send(self, method: str, path: str, body: Json = None) -> None:
-        kind = MERGE_PATCH if method == "PATCH" else JSON
-        client = self.stage.user.client
-        await client.request(method, path, body=body, content_type=kind, timeout=REQUEST_SECONDS)
+        await self.stage.write(method, path, body, seconds=REQUEST_SECONDS)
 
     def _written(self, labels: dict[str, Json]) -> Any:
         """Return what a user writes, with the mark of this write."""
