@@ -18,6 +18,7 @@ from tests.stage.faults import SHARDERS, SHARDS, Faults
 from tests.stage.rest import Rest
 from tests.stage.setup import REBALANCE, RESTORE, Setup
 from tests.stage.stage import CONFIGMAPS, RINGS_PATH, WEBSITES, Stage
+from tests.stage.story import LEADING
 from tests.stage.users import Users
 
 FAULT_SECONDS: Final = 12.0
@@ -132,8 +133,9 @@ class _Play:
 
     async def _rest(self) -> None:
         """Wait until all is in its place; note what is not in the end."""
-        free: Json = {"spec": {"movement": {"maxMovesPerMinute": None}}}
-        await self.users.insist("PATCH", f"{RINGS_PATH}/{RING}", free)
+        free: Json = {"maxMovesPerMinute": None, "paused": None}
+        spec: Json = {"resources": [LEADING], "movement": free}
+        await self.users.insist("PATCH", f"{RINGS_PATH}/{RING}", {"spec": spec})
         loop = asyncio.get_running_loop()
         until = loop.time() + REST_SECONDS
         while loop.time() < until:

@@ -97,9 +97,9 @@ class ReplicaJudge:
                 self._blame([f"{len(self._drained)} drains in a minute"])
 
     def overlooked(self) -> Iterator[tuple[str, object]]:
-        """Yield what drains though it could stay, and what stays on a shard that has to be left.
+        """Yield what stays on a shard that has to be left, and the ring's epoch beside it.
 
-        Only a leader that nothing hinders overlooks anything.  Beside each is the ring's epoch.
+        Only a leader that nothing hinders overlooks anything.
         """
         ring, actor = self._snapshot, self._actor
         is_held = actor.link.is_cut or actor.link.stalled or actor.link._waiting is not None
@@ -110,16 +110,14 @@ class ReplicaJudge:
         is_limited = limits.max_concurrent_drains or limits.max_moves_per_minute
         for stored in actor.stage.storage.of(SITES).values():
             obj = website(stored)
-            owner, drains, name = ring.owner_of(obj), ring.is_draining(obj), obj.metadata.name
+            owner, drains = ring.owner_of(obj), ring.is_draining(obj)
             if owner is None:
                 continue
-            if drains and ring.tally is not None and not may_drain(ring, obj, owner):
-                yield f"{name} drains from {owner} for no reason", ring.epoch
             standing = ring.members.standing_of(owner)
             is_free = not (limits.paused or is_limited or drains)
             leaves = is_free and standing is Standing.LEAVING
             if (leaves or standing is Standing.GONE) and choose_anew(ring, obj).shard is not None:
-                yield f"{name} stays on {owner}, which is {standing.name}", ring.epoch
+                yield f"{obj.metadata.name} stays on {owner}, which is {standing.name}", ring.epoch
 
     def _tells(self, event: Any) -> Iterator[str]:
         """Yield Events about shards that are more than six at once, and one each 10 s."""
