@@ -55,9 +55,10 @@ simulate: $(INSTALLED) ## play the whole system in memory, with faults, and judg
 	@$(VENV)/python -m tests.stage $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000) --first $(or $(FIRST),1)) \
 		$(if $(MUTANT),--mutant $(MUTANT))
 
-nemesis: $(INSTALLED) control-plane ## play random faults on real processes and judge them (MINUTES=10 SEED=1 STRATEGY=...)
+nemesis: $(INSTALLED) control-plane ## play random faults on real processes and judge them (MINUTES=10 SEED=1 STRATEGY=... OBJECTS=500)
 	@$(VENV)/python -m tests.long.nemesis $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) \
-		$(if $(STRATEGY),--strategy $(STRATEGY)) $(if $(MUTANT),--mutant $(MUTANT))
+		$(if $(STRATEGY),--strategy $(STRATEGY)) $(if $(OBJECTS),--objects $(OBJECTS)) \
+		$(if $(MUTANT),--mutant $(MUTANT))
 
 kind: ## make a cluster with kind or k3d, and run the sharder and an example of three replicas on it
 	@hack/kind.sh
