@@ -7,7 +7,6 @@
 
 import argparse
 import gc
-import hashlib
 import logging
 import os
 import sys
@@ -101,7 +100,6 @@ def _show(seed: int, mutant: str | None) -> int:
         print(problem)
     for line in histories(result.trace, result.verdict):
         print(line)
-    print(f"history {hashlib.sha256(repr(result.trace).encode()).hexdigest()[:12]}")
     print("good" if not result.problems else "bad")
     return 1 if result.problems else 0
 

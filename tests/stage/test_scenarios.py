@@ -1,8 +1,6 @@
 """Each scenario goes as the product promises, and no longer with a bug that breaks its law."""
 
 import inspect
-import logging
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,13 +14,6 @@ SCENARIOS = {
     for name, plot in vars(module).items()
     if inspect.iscoroutinefunction(plot) and not name.startswith("_")
 }
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.slow
