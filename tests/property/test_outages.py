@@ -73,19 +73,3 @@ def test_from_a_failed_call_until_the_next_answer_all_time_counts(
 
     (observed,) = membership.observed_leases(DEMO)
     assert observed.silent_at() == TWO_DURATIONS + len(counted)
-
-
-def test_the_view_of_a_process_that_was_paused_is_stale_until_it_has_caught_up() -> None:
-    clock = SimpleNamespace(time=0.0)
-    membership = Membership(0.0)
-    health = WatchHealth([LEASES], lambda: clock.time, membership.note_outage)
-    stale = dict[float, bool]()
-
-    for clock.time in (2.9, 5.8):
-        stale[clock.time] = health.is_stale()
-        health.runs()
-    for clock.time in (8.8, 9.7, 9.8):
-        stale[clock.time] = health.is_stale()
-        health.runs()
-
-    assert stale == {2.9: False, 5.8: False, 8.8: True, 9.7: True, 9.8: False}

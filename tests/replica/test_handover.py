@@ -206,43 +206,6 @@ async def test_what_is_main_and_controlled_moves_as_main_alone(world: World) -> 
     assert world.owners(CONFIGMAPS) == {"child": "p0"}
 
 
-@staged
-async def test_without_shards_released_objects_wait_and_then_follow_at_once(world: World) -> None:
-    await world.begin()
-    world.has_webhook = False
-    await family(world, "site", "p9", to="", draining=True)
-    await world.acknowledge("site")
-    await asyncio.sleep(60)
-    assert world.owners() == {"site": ""}
-    assert len(world.requests("GET", "/websites/site")) <= 2
-    world.join("p0")
-    await eventually(lambda: world.owner("site") == "p0", within=5)
-    assert set(world.owners(CONFIGMAPS).values()) == {"p0"}
-
-
-@staged
-async def test_children_follow_the_present_owner_of_their_parent(world: World) -> None:
-    await ready(world)
-    await world.put("site", "p1", to="p1")
-    await world.put("unowned", "", CONFIGMAPS, of="site")
-    await world.put("strayed", "p0", CONFIGMAPS, of="site")
-    await world.put("site2", "p1", to="p1")
-    await world.put("orphan", "", CONFIGMAPS, of="site2")
-    await world.put("uncontrolled", "p0", CONFIGMAPS)
-    with_new: Json = {"metadata": {"labels": {OWNER: None}}}
-    await world.patch(world.path("uncontrolled", CONFIGMAPS), with_new)
-    await asyncio.sleep(5)
-    assert world.owners(CONFIGMAPS) == {
-        "unowned": "p1",
-        "strayed": "p0",  # until the next pass, since its label stayed
-        "orphan": "p1",
-        "uncontrolled": "",
-    }
-    await world.edit_ring(movement={"drainTimeout": "7m"})
-    world.join("p2")
-    await eventually(lambda: world.owner("strayed", CONFIGMAPS) == "p1", within=60)
-
-
 @pytest.mark.parametrize("resource", [SECRETS, SITES])
 @staged
 async def test_an_object_whose_next_shard_is_gone_or_unknown_is_handed_over_anew(

@@ -76,24 +76,6 @@ def _are_on(world: World, shard: str) -> bool:
 
 
 @staged
-async def test_an_object_is_taken_from_its_lost_shard_before_its_children_move(
-    world: World,
-) -> None:
-    await world.begin("p0", "p1")
-    await family(world, "site", "p0", to="p0")
-    shard = world.puppets["p0"]
-    shard.kill()
-    before = len(world.written)
-    await eventually(lambda: world.owner("site") == "p1")
-    assert [(each.name, each.owner) for each in world.written[before:]] == [
-        ("site", ""),
-        ("site-c", "p1"),
-        ("site", "p1"),
-    ]
-    assert DRAIN not in (world.meta("site").labels or {})
-
-
-@staged
 async def test_the_first_objects_have_a_shard_before_the_last_lose_theirs(world: World) -> None:
     leader = await world.begin("p0", "p1")
     world.start("r1")
@@ -211,23 +193,6 @@ async def test_an_object_that_cannot_be_sent_gets_a_shard_all_the_same(world: Wo
         await eventually(lambda: world.owner("site") == "p1", within=120)
         stripping.cancel()
     assert world.owner("site-c", CONFIGMAPS) == "p1"
-
-
-@pytest.mark.parametrize("releases", [False, True])
-@staged
-async def test_a_shard_that_returns_in_the_middle_does_not_own_the_object(
-    world: World, releases: bool
-) -> None:
-    await world.begin("p0", "p1")
-    await family(world, "site", "p0", to="p0")
-    shard = world.puppets["p0"]
-    await shard.release() if releases else shard.kill()
-    held = world.refuse(500, "site-c")
-    await eventually(lambda: world.owner("site") == "")
-    world.join("p0")
-    held()
-    await eventually(lambda: world.owner("site") in {"p0", "p1"}, within=30)
-    assert world.owner("site") == world.owner("site-c", CONFIGMAPS)
 
 
 @staged
