@@ -67,6 +67,8 @@ def departures(writes: Sequence[Write]) -> Iterator[Departure]:
                     acknowledged = before.draining and not by_user
                     stripped, sent = (write, None) if by_user else (None, write)
             else:
+                if before is not None and before.owner:  # in one write, as no child moves first
+                    acknowledged = before.draining and before.stamp == write.stamp
                 yield Departure(
                     last=last,
                     taken=sent or write,

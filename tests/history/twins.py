@@ -24,13 +24,15 @@ class Twins:
 
 
 def twins(trace: Trace) -> Iterator[Twins]:
-    """Yield each object that had two children at least, created while it was there."""
+    """Yield each object that had two children of shards at least, created while it was there."""
+    others = {each.revision for each in trace.sent if not each.shard}
     gone = {w.uid: w.revision for w in trace.writes if w.deleted}
     names = {w.uid: w.name for w in trace.writes}
     births: defaultdict[str, dict[str, Child]] = defaultdict(dict)
     for child in trace.children:
         if child.revision < gone.get(child.parent, inf):
             births[child.parent].setdefault(child.uid, child)
-    for uid, children in births.items():
+    for uid, born in births.items():
+        children = [child for child in born.values() if child.revision not in others]
         if len(children) > 1:
-            yield Twins(name=names.get(uid, uid), children=list(children.values()))
+            yield Twins(name=names.get(uid, uid), children=children)

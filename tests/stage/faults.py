@@ -22,6 +22,9 @@ AT_ONCE: Final = 6.0
 ELECTED: Final = 9.0
 """So long after the death of the leader another replica leads."""
 
+BLIND_SECONDS: Final = 13.0
+"""So long a leader sees no Lease: two durations, and a moment in which it takes objects."""
+
 
 class Faults:
     """Does to processes, connections, API servers and objects what a schedule says."""
@@ -170,7 +173,8 @@ class Faults:
     async def _delete_lease(self, fault: Fault) -> None:
         """Delete a Lease, of a shard that does not learn of it before seconds have passed.
 
-        At times there is one of that name for a moment, or no sharder that knows of it.
+        At times there is one of that name for a moment, or no sharder that knows of it, or the
+        leader does not see what comes next.
         """
         is_unknown, leases = self.rng.random() < 0.3, LEASES_PATH.format("default")
         lasts, path = 8.0 if is_unknown else 3.0, f"{leases}/{fault.target}"
@@ -184,6 +188,11 @@ class Faults:
             if self.rng.random() < 0.5 and was_there:
                 await self.stage.attempt("POST", leases, held_lease(fault.target, holder=""))
                 await self.stage.attempt("DELETE", path)
+            if not is_unknown and self.rng.random() < 0.4:
+                await asyncio.sleep(2 * self.stage.lag + 0.1)
+                for leader in [each for each in self.stage.replicas.values() if each.leads]:
+                    leader.link.stall("leases")
+                    asyncio.get_running_loop().call_later(BLIND_SECONDS, leader.link.heal)
 
     async def _forge_holder(self, fault: Fault) -> None:
         path = f"{LEASES_PATH.format('default')}/{fault.target}"

@@ -7,18 +7,19 @@ from datetime import timedelta
 from math import inf
 from random import Random
 from typing import Final
+from zlib import crc32
 
 from sharder.core.api.meta import Json
-from sharder.core.names import owner_label
+from sharder.core.names import GroupResource, owner_label
+from sharder.sdk.testing.requests import Call
 from tests.history.judging import Verdict, judge, left_in
 from tests.history.schedule import TWIN, Fault, Kind, schedule
 from tests.history.traces import Trace
 from tests.stage.actors import RING, Actor
 from tests.stage.faults import SHARDERS, SHARDS, Faults
 from tests.stage.rest import Rest
-from tests.stage.setup import REBALANCE, RESTORE, Setup
+from tests.stage.setup import CHILDLESS, REBALANCE, RESTORE, STUBBORN, Setup
 from tests.stage.stage import CONFIGMAPS, RINGS_PATH, WEBSITES, Stage
-from tests.stage.story import LEADING
 from tests.stage.users import Users
 
 FAULT_SECONDS: Final = 12.0
@@ -32,6 +33,12 @@ KEYS: Final = 20
 """For so many keys replicas have to give the same answer."""
 PROMPT_SECONDS: Final = 5.0
 """So long the leader takes for what it sees that it has to do."""
+UNASSIGNED_SECONDS: Final = 12.0
+"""And so long for an object without a shard, whose children can fail to move first."""
+FAILING_SECONDS: Final = 25.0
+"""And so long where requests fail and answers are lost: what fails is tried again later."""
+STUBBORN_SECONDS: Final = 38.0
+"""So long some children cannot be written: their parents go on before that."""
 RESTORED: Final = {Kind.KILL, Kind.TERMINATE}
 """All other faults can hide that etcd was restored (docs/limits.md)."""
 BACKUP_SECONDS: Final = 8.0
@@ -59,6 +66,8 @@ def play(setup: Setup) -> Result:
     """Play a seed, and judge it."""
     stage = Stage(setup.seed, servers=setup.servers)
     stage.lag = setup.lag
+    if CHILDLESS in setup.extras:
+        stage.history.controlled = GroupResource("", "nothing")
     one = _Play(stage, setup)
     trace = stage.play(one.run())
     verdict = judge(trace)
@@ -66,6 +75,8 @@ def play(setup: Setup) -> Result:
         verdict.born_twice.clear()  # docs/limits.md 5: children of the shard go elsewhere
     if RESTORE in setup.extras:  # etcd has forgotten renewals, children and owners
         verdict = replace(verdict, robbed=[], born_twice=[], overlaps=[])
+    if STUBBORN in setup.extras:  # a parent that goes on leaves its child behind
+        verdict = replace(verdict, behind=[], born_twice=[])
     problems = [*one.odd, *(f"{name} does not end" for name in stage.loop.endless)]
     problems += verdict.problems(inf)
     for actor in stage.actors:
@@ -89,6 +100,7 @@ class _Play:
         self.faults = Faults(stage, setup.strategy, self.rng)
         self.planned = list[Fault]()
         self.odd = self.users.odd
+        self.is_stubborn = STUBBORN in setup.extras
 
     async def run(self) -> Trace:
         """Play until everything is at rest, or should be; return what happened."""
@@ -123,6 +135,8 @@ class _Play:
             await restoring
             for task in users:
                 task.cancel()
+            await asyncio.sleep((began + STUBBORN_SECONDS - loop.time()) * self.is_stubborn)
+            self.is_stubborn = False
             for actor in self.stage.actors:
                 actor.link.failing.clear()
                 actor.link.lost_answers = 0
@@ -133,8 +147,10 @@ class _Play:
 
     async def _rest(self) -> None:
         """Wait until all is in its place; note what is not in the end."""
-        free: Json = {"maxMovesPerMinute": None, "paused": None}
-        spec: Json = {"resources": [LEADING], "movement": free}
+        free: dict[str, Json] = {"maxMovesPerMinute": None, "paused": None}
+        if "attach" in self.setup.extras:
+            free["drainTimeout"] = "4m"  # an edit: no event shows a child without label
+        spec: Json = {"resources": self.setup.resources, "movement": free}
         await self.users.insist("PATCH", f"{RINGS_PATH}/{RING}", {"spec": spec})
         loop = asyncio.get_running_loop()
         until = loop.time() + REST_SECONDS
@@ -184,7 +200,8 @@ class _Play:
         return wrong
 
     def _out_of_place(self) -> list[str]:
-        return [*Rest(self.stage).out_of_place(proxied=self.setup.proxied)]
+        is_updated = self.setup.proxied and STUBBORN not in self.setup.extras
+        return [*Rest(self.stage).out_of_place(proxied=is_updated)]
 
     async def _keep_running(self) -> None:
         """Start what has ended again, as a Deployment does."""
@@ -205,20 +222,32 @@ class _Play:
         else:
             actor = self.stage.shard(name)
         if name in SHARDERS:
-            actor.link.refuses = lambda call: 403 if "/secrets" in call.path else 0
+            actor.link.refuses = self._refusal
         actor.clock.skew = timedelta(seconds=self.setup.skews[name])
+
+    def _refusal(self, call: Call) -> int:
+        """Return the status of what a sharder must not do, or cannot for a while."""
+        is_child = call.method == "PATCH" and "/configmaps/" in call.path
+        if is_child and self.is_stubborn and crc32(call.path.encode()) % 2:
+            return 500
+        return 403 if "/secrets" in call.path else 0
 
     async def _watch(self) -> None:
         """Note what a leader leaves undone while its ring does not change."""
         since = dict[tuple[str, int], tuple[float, object]]()
-        while not self.setup.errors:  # a lost answer is waited for
+        patience = FAILING_SECONDS if self.setup.errors else PROMPT_SECONDS
+        while True:
             await asyncio.sleep(1)
             now, outages = asyncio.get_running_loop().time(), self.stage.history.outages
             is_calm = not outages or outages[-1].end + PROMPT_SECONDS < now
             replicas = self.stage.replicas.values() if is_calm else ()
             seen = [each for actor in replicas for each in actor.judge.overlooked()]
             since = {(w, id(e)): since.get((w, id(e)), (now, e)) for w, e in seen}
-            late = [what for (what, _), (at, _) in since.items() if now > at + PROMPT_SECONDS]
+            late = [
+                what
+                for (what, _), (at, epoch) in since.items()
+                if now > at + (max(patience, UNASSIGNED_SECONDS) if epoch is None else patience)
+            ]
             self.odd += [what for what in late if what not in self.odd]
 
     async def _restore(self) -> None:

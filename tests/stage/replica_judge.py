@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, RebalanceStrategy, StrategyName
 from sharder.core.leases.membership import Standing
-from sharder.core.movement.desired import choose_anew
+from sharder.core.movement.desired import choose, choose_anew
 from sharder.core.movement.patches import Operation
 from sharder.core.names import (
     SHARDER_IDENTITY,
@@ -21,11 +21,13 @@ from sharder.core.names import (
     ShardName,
     drain_label,
     owner_label,
+    pin_label,
 )
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.kube.typed_stores import RINGS
 from sharder.sdk.testing.requests import Call, place_of
 from sharder.sdk.testing.storage import Change, Stored
+from tests.history.traces import Happening
 from tests.support.json_patch import PatchError, apply_json_patch
 
 if TYPE_CHECKING:
@@ -37,6 +39,10 @@ KEPT_SECONDS: Final = 50.0
 """A released Lease is kept for longer."""
 RESERVED_SECONDS: Final = 20.0
 """An object that a replica assigned takes room there for longer, also while no watch shows it."""
+STILL_SECONDS: Final = 4.0
+"""A process that stood still for longer notices that, and catches up with ..."""
+WAKING_SECONDS: Final = 0.9
+"""... what happened, for longer than this."""
 TOLD: Final = {"ShardJoined", "ShardLeft", "ShardLost"}
 TICK_SECONDS: Final = 0.4
 """What a replica tells within this time, it tells at once."""
@@ -50,11 +56,13 @@ class ReplicaJudge:
     def __init__(self, actor: "ReplicaActor", ring: RingName) -> None:
         self._actor = actor
         self._ring = ring
-        self._owner, self._drain = owner_label(ring), drain_label(ring)
+        self._owner, self._drain, self._pin = owner_label(ring), drain_label(ring), pin_label(ring)
         self._drained = list[float]()
         """When a drain began that it wrote in its present term."""
         self._told = list[float]()
         """When it told in its term what became of shards."""
+        self._pinned = set[ObjectRef]()
+        """What has or had a pin, so that a drain may lose its reason without an epoch."""
         self._assigned = dict[ObjectRef, float]()
         """When it assigned an object last."""
 
@@ -77,11 +85,21 @@ class ReplicaJudge:
     def see_answer(self, body: bytes, answer: bytes) -> None:
         """Judge its answer to a review."""
         if self._snapshot is not None and len(body) < LARGE:
-            self._blame(_answered(body, answer, self._snapshot))
+            self._blame(_answered(body, answer, self._snapshot, is_waking=self._is_waking()))
+
+    def _is_waking(self) -> bool:
+        """Return whether it stood still until a moment ago."""
+        name, now = self._actor.name, self._actor.clock.monotonic()
+        last = [each for each in self._actor.stage.history.events if each.process == name][-2:]
+        if [each.kind for each in last] != [Happening.PAUSED, Happening.RESUMED]:
+            return False
+        return last[1].at - last[0].at > STILL_SECONDS and now < last[1].at + WAKING_SECONDS
 
     def observe(self, change: Change) -> None:
         """Note what it has assigned and drained; judge drains that are too many in a minute."""
         before, after, actor = change.before, change.after, self._actor
+        if any(each is not None and each.meta.label(self._pin) for each in (before, after)):
+            self._pinned.add(change.ref)
         if before is None or after is None or change.author is not actor.client.user:
             return
         now, owner = actor.clock.monotonic(), after.meta.label(self._owner)
@@ -97,9 +115,10 @@ class ReplicaJudge:
                 self._blame([f"{len(self._drained)} drains in a minute"])
 
     def overlooked(self) -> Iterator[tuple[str, object]]:
-        """Yield what stays on a shard that has to be left, and the ring's epoch beside it.
+        """Yield what is in no shard, or on a wrong one, with the ring's epoch beside it.
 
-        Only a leader that nothing hinders overlooks anything.
+        Only a leader that nothing hinders overlooks anything.  Nor does it overlook a drain that
+        an event has made needless: the next pass finds it.  Without an epoch it needs more time.
         """
         ring, actor = self._snapshot, self._actor
         is_held = actor.link.is_cut or actor.link.stalled or actor.link._waiting is not None
@@ -110,14 +129,20 @@ class ReplicaJudge:
         is_limited = limits.max_concurrent_drains or limits.max_moves_per_minute
         for stored in actor.stage.storage.of(SITES).values():
             obj = website(stored)
-            owner, drains = ring.owner_of(obj), ring.is_draining(obj)
+            owner, drains, name = ring.owner_of(obj), ring.is_draining(obj), obj.metadata.name
             if owner is None:
+                if choose_anew(ring, obj).shard is not None:
+                    yield f"{name} has no shard", None
                 continue
             standing = ring.members.standing_of(owner)
+            is_home = ring.tally is None and choose(ring, obj).shard == owner
+            is_fixed = limits.paused or (is_home and stored.meta.ref not in self._pinned)
+            if drains and is_fixed and standing is not Standing.GONE:
+                yield f"{name} drains from {owner} for no reason", ring.epoch
             is_free = not (limits.paused or is_limited or drains)
             leaves = is_free and standing is Standing.LEAVING
             if (leaves or standing is Standing.GONE) and choose_anew(ring, obj).shard is not None:
-                yield f"{obj.metadata.name} stays on {owner}, which is {standing.name}", ring.epoch
+                yield f"{name} stays on {owner}, which is {standing.name}", ring.epoch
 
     def _tells(self, event: Any) -> Iterator[str]:
         """Yield Events about shards that are more than six at once, and one each 10 s."""
@@ -220,7 +245,9 @@ def _taken(what: str, stored: Stored, body: Any) -> Iterator[str]:
         yield f"{what} taken in the same epoch"
 
 
-def _answered(body: bytes, answer: bytes, snapshot: RingSnapshot) -> Iterator[str]:
+def _answered(
+    body: bytes, answer: bytes, snapshot: RingSnapshot, *, is_waking: bool
+) -> Iterator[str]:
     """Yield what is wrong with the answer to a review of a main object."""
     request = msgspec.json.decode(body)["request"]
     if request["resource"]["resource"] != "websites":
@@ -242,6 +269,8 @@ def _answered(body: bytes, answer: bytes, snapshot: RingSnapshot) -> Iterator[st
             yield f"{what} assigned to {owner}, which two hold"
         elif owner is not None and owner not in layout.names - layout.closed.keys():
             yield f"{what} assigned to {owner}, which is not there, or cordoned"
+        elif owner is not None and is_waking:
+            yield f"{what} assigned to {owner} by what was seen before a pause"
         return
     before = msgspec.convert(request["oldObject"], PartialObject, strict=False)
     last, drained = snapshot.owner_of(before), snapshot.is_draining(before)

@@ -7,12 +7,14 @@ from typing import Final
 
 from sharder.core.api.meta import Json
 from tests.stage.faults import SHARDERS, SHARDS
-from tests.stage.story import LEADING
+from tests.stage.story import LEADING, MAIN
 from tests.stage.users import UNUSUAL
 
 STRATEGIES: Final = ("ConsistentHash", "Rendezvous", "BoundedLoad", "Spread", "LeastLoaded")
 CEILING, BUDGET, REBALANCE, RESTORE = "ceiling", "budget", "rebalance", "restore"
-EXTRAS: Final = (*UNUSUAL, CEILING, BUDGET, REBALANCE, RESTORE)
+CHILDLESS, STUBBORN = "childless", "stubborn"
+"""The ring has no controlled resources; some children cannot be written for a while."""
+EXTRAS: Final = (*UNUSUAL, CEILING, BUDGET, REBALANCE, RESTORE, CHILDLESS, STUBBORN)
 """What users do at times, and what the ring or the cluster has at times."""
 EXTRA_SHARE: Final = 0.2
 UNRESTORED: Final = frozenset({"widen", "pause", "invalid"})
@@ -77,15 +79,21 @@ class Setup:
     @property
     def unusual(self) -> frozenset[str]:
         """What users do beside the usual."""
-        restored = UNRESTORED if RESTORE in self.extras else frozenset[str]()
-        return self.extras - restored
+        never = UNRESTORED if RESTORE in self.extras else frozenset[str]()
+        never |= {"widen"} if CHILDLESS in self.extras else frozenset()
+        return self.extras - never
+
+    @property
+    def resources(self) -> Json:
+        """The resources of the ring."""
+        return [MAIN if CHILDLESS in self.extras else LEADING]
 
     @property
     def spec(self) -> Json:
         """The ring."""
         has = self.extras.__contains__
         return {
-            "resources": [LEADING],
+            "resources": self.resources,
             "shardNamespaces": ["default"] if self.fence else [],
             "placement": {
                 "strategy": self.strategy,

@@ -18,6 +18,7 @@ from tests.history.traces import Happening, Request
 from tests.stage.actors import POD_NAME, RING, SHARD_ACCOUNT, TOKEN, Actor
 from tests.stage.faults import SHARDS
 from tests.stage.history import STAMP
+from tests.stage.rest import ATTACHED
 from tests.stage.stage import LEASES_PATH, RINGS_PATH, WEBSITES, Stage, held_lease
 from tests.stage.story import DRAIN, LEADING, OWNER, PIN, SITES
 
@@ -32,6 +33,7 @@ UNUSUAL: Final = {
     "claim": 6,
     "ask": 4,
     "lonely": 2,
+    "attach": 6,
     "cordon": 4,
     "evacuate": 4,
     "resize": 4,
@@ -177,6 +179,22 @@ class Users:
         name = f"lonely-{self._numbers}"
         await self._send("POST", PAGES, {"metadata": {"name": name}})
         await self._send("PATCH", f"{PAGES}/{name}", {"data": {"a": "b"}})
+
+    async def attach(self) -> None:
+        """Create a child as another tool does, while no webhook answers."""
+        content = await self.stage.user.client.request("GET", self._any())
+        meta = msgspec.json.decode(content, type=PartialObject).metadata
+        self._numbers += 1
+        name = f"{ATTACHED}{self._numbers}"
+        owner: Json = {
+            "apiVersion": "example.com/v1", "kind": "Website", "name": meta.name,
+            "uid": meta.uid, "controller": True,
+        }  # fmt: skip
+        path = f"/api/v1/namespaces/{meta.namespace}/configmaps"
+        with self.stage.without_webhook():
+            await self._send(
+                "POST", path, {"metadata": {"name": name, "ownerReferences": [owner]}}
+            )
 
     async def cordon(self) -> None:
         """Cordon a shard, or undo that."""
