@@ -10,12 +10,14 @@ the last write to it or its children has ended, or when no write is in flight an
 """
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final
+
+import msgspec
 
 from sharder.core.api.meta import ObjectMeta, number_of
 from sharder.core.errors import Rewound
@@ -32,9 +34,8 @@ CACHED_SECONDS: Final = 0.25
 written: what was delivered is not yet in its cache."""
 
 
-@dataclass(slots=True)
-class Main:
-    """A main object that this shard owns."""
+class Main(msgspec.Struct, eq=False, gc=False):
+    """A main object that this shard owns; there are many, and they are in no cycle."""
 
     resource: GroupResource
     ref: ObjectRef
@@ -69,7 +70,7 @@ class Here:
         self._identity = identity
         self._now = now
         self._mains: dict[str, Main] = {}
-        self._names: dict[tuple[GroupResource, ObjectRef], Main] = {}
+        self._names = defaultdict[GroupResource, dict[ObjectRef, Main]](dict)
         self._versions: dict[GroupResource, int] = {}
         """How far our own watch of each resource has come."""
         self._moved = asyncio.Event()
@@ -121,7 +122,7 @@ class Here:
         main = self._mains.get(meta.uid)
         if main is None:
             main = Main(resource, meta.ref, meta.uid, since=version - 1)
-            self._mains[main.uid] = self._names[resource, main.ref] = main
+            self._mains[main.uid] = self._names[resource][main.ref] = main
         main.version = meta.resource_version
         if ownership is Ownership.OURS:
             main.draining_since = None
@@ -132,8 +133,8 @@ class Here:
 
     def _remove(self, uid: str) -> None:
         main = self._mains.pop(uid, None)
-        if main is not None and self._names.get((main.resource, main.ref)) is main:
-            del self._names[main.resource, main.ref]
+        if main is not None and self._names[main.resource].get(main.ref) is main:
+            del self._names[main.resource][main.ref]
 
     def forget_delivered(self) -> None:
         """Record that the controller has to see all objects again."""
@@ -183,9 +184,10 @@ class Here:
         try:
             yield
         finally:
+            now = self._now()
             for main in new:
                 if main.delivered == inf:
-                    main.delivered = self._now()
+                    main.delivered = now
 
     def leave_but(
         self, resource: GroupResource, namespace: str, uids: Collection[str], version: str
@@ -203,7 +205,7 @@ class Here:
 
     def named(self, resource: GroupResource, ref: ObjectRef) -> Main | None:
         """Return the object of this name if it is here."""
-        main = self._names.get((resource, ref))
+        main = self._names[resource].get(ref)
         return None if main is None else self.of_uid(main.uid)
 
     def of_uid(self, uid: str) -> Main | None:
@@ -211,6 +213,11 @@ class Here:
         main = self._mains.get(uid)
         is_here = main is not None and main.delivered is not None and main.draining_since is None
         return main if is_here else None
+
+    def same_uid(self, uid: str) -> str:
+        """Return a uid as the text that is kept of its object, if that is ours."""
+        main = self._mains.get(uid)
+        return uid if main is None else main.uid
 
     def heard(self) -> None:
         """Record that the controller has sent a request about the ring or its Lock, so it runs."""

@@ -6,7 +6,7 @@ events of a stream that begins with a list come in another order: they count whe
 """
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
@@ -99,8 +99,10 @@ class Stream:
 class Streams:
     """All open watches of resources of the ring."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, same: Callable[[str], str] = intern) -> None:
+        """`same` returns an equal text that is kept anyway."""
         self._clock = clock
+        self._same = same
         self._open = dict[Stream, None]()
         self._left = dict[Sight, float]()
         """When the controller listed what it does not watch yet, or its last watch ended."""
@@ -153,7 +155,7 @@ class Streams:
         """Record an event that was written."""
         meta, version = event.meta, event.meta.resource_version
         if event.shows and meta.controller is not None:
-            stream.parents[str(meta.ref)] = intern(meta.controller.uid)
+            stream.parents[str(meta.ref)] = self._same(meta.controller.uid)
         elif event.type != "BOOKMARK":
             stream.parents.pop(str(meta.ref), None)
         if not version.isdecimal():

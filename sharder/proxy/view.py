@@ -64,7 +64,8 @@ class View:
             raise ConfigError(f"--read-others: ring {identity.ring} lacks {names}")
         self._context = context
         self._handled = handled
-        self.here, self.streams = Here(identity, clock.monotonic), Streams(clock)
+        self.here = Here(identity, clock.monotonic)
+        self.streams = Streams(clock, self.here.same_uid)
         self.gate = WriteGate(context, handled, self.here, self.streams, lambda: self.left() > 0)
         self.lock = Lock(clock, options.election)
         self.health = None if options.health is None else Health(options.health, clock)

@@ -1,6 +1,8 @@
 """Objects as a shard sees them: their metadata, or all of them as JSON.  Pure."""
 
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
+from sys import intern
 from typing import Final, TypeAlias, TypeVar
 
 import msgspec
@@ -41,10 +43,16 @@ own: Final[Decode] = msgspec.json.Decoder(OwnObject).decode
 def bare(raw: bytes | msgspec.Raw, *, labels: Collection[str]) -> OwnObject:
     """Decode only which object it is, its version, and these of its labels: lists are long."""
     meta = own(raw).metadata
-    kept = {key: value for key, value in (meta.labels or {}).items() if key in labels}
-    version, name, at = meta.resource_version, meta.name, meta.namespace
+    kept = _shared(*((key, meta.label(key)) for key in labels if meta.has_label(key)))
+    name, at, version = meta.name, intern(meta.namespace), meta.resource_version
     found = OwnMeta(name=name, namespace=at, uid=meta.uid, resource_version=version, labels=kept)
     return OwnObject(metadata=found)
+
+
+@lru_cache(maxsize=8)
+def _shared(*labels: tuple[str, str]) -> dict[str, str]:
+    """Return these labels, in one object for all that have them."""
+    return dict(labels)
 
 
 def is_controlled(meta: ObjectMeta, uid: str) -> bool:
