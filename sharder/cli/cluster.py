@@ -11,7 +11,8 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.names import RING_LABEL
 from sharder.core.plan.observe import DatedObject
 from sharder.kube.client import Client
-from sharder.kube.objects import KubeObjects, dated_objects
+from sharder.kube.objects import KubeObjects
+from sharder.kube.store import KubeStore
 from sharder.kube.typed_stores import NAMESPACES, leases, rings
 from sharder.ports import Objects, Store
 from sharder.runtime.clock import Clock, SystemClock
@@ -41,7 +42,7 @@ class Cluster:
             leases=leases(client, labels=RING_LABEL),
             namespaces=objects.of(NAMESPACES),
             objects=objects,
-            dated=partial(dated_objects, client),
+            dated=partial(KubeStore, client, DatedObject, metadata_only=True),
             now=clock.now(),
             clock=clock,
         )

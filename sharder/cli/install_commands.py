@@ -146,7 +146,7 @@ def inject(
     sharder inject my-ring --image example.com/sharder:0.2.0 -f deployment.yaml
     sharder inject my-ring -f deployment.yaml --uninject
     """
-    from sharder.cli.proxied import print_injected
+    from sharder.cli.injected import print_injected
 
     if image is None and not uninject:
         raise UsageError("inject needs --image: the one of the sharder, as in the chart's values")

@@ -11,7 +11,6 @@ from sharder.core.api.cluster import Schema
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import NotFound
 from sharder.core.names import API_GROUP, API_VERSION, GroupResource
-from sharder.core.plan.observe import DatedObject
 from sharder.kube.client import Client
 from sharder.kube.errors import decode_as
 from sharder.kube.store import KubeStore, Scope
@@ -117,11 +116,6 @@ async def discover(client: Client, resource: GroupResource) -> Resource:
 
 async def _read(client: Client, path: str, of: type[D]) -> D:
     return decode_as(await client.request("GET", path), of, path)
-
-
-def dated_objects(client: Client, resource: Resource) -> KubeStore[DatedObject]:
-    """Return the objects of a resource with the writes of each client."""
-    return KubeStore(client, DatedObject, resource, metadata_only=True)
 
 
 class _Kind(msgspec.Struct, frozen=True):

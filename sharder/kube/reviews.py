@@ -1,4 +1,4 @@
-"""Reviews by the API server: the user of a token, a user's rights, and whether a fence works."""
+"""Reviews by the API server: the user of a token, and a user's rights."""
 
 from http import HTTPStatus
 from typing import Final
@@ -7,10 +7,8 @@ import msgspec
 
 from sharder.core.api.cluster import Right, User
 from sharder.core.api.meta import Json
-from sharder.core.errors import Rejected
-from sharder.core.fence import PROBE_MANAGER, NoFence, Proof, proof_of
-from sharder.core.names import API_GROUP, API_VERSION, METRICS_PATH, ObjectRef, RingName
-from sharder.kube.client import MERGE_PATCH, Client
+from sharder.core.names import METRICS_PATH, ObjectRef
+from sharder.kube.client import Client
 from sharder.kube.errors import decode_as
 
 _AUTHENTICATION: Final = "authentication.k8s.io"
@@ -91,18 +89,3 @@ async def _review(client: Client, group: str, kind: str, spec: Json = None) -> _
     path = f"/apis/{group}/v1/{kind.lower()}s"
     body: Json = {"apiVersion": f"{group}/v1", "kind": kind, **({"spec": spec} if spec else {})}
     return decode_as(await client.request("POST", path, body=body), _Review, path).status
-
-
-async def prove_fence(client: Client, ring: RingName) -> Proof:
-    """Return the proof from a dry run of an empty patch of the ring's status.
-
-    Raises:
-        ApiError: there was no answer, or the right to patch the status is missing.
-    """
-    path = f"/apis/{API_GROUP}/{API_VERSION}/controllerrings/{ring}/status"
-    query = {"dryRun": "All", "fieldManager": PROBE_MANAGER}
-    try:
-        await client.request("PATCH", path, query=query, body={}, content_type=MERGE_PATCH)
-    except Rejected as error:
-        return proof_of(str(error), ring)
-    return NoFence()

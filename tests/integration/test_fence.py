@@ -27,7 +27,7 @@ from sharder.core.names import (
     owner_label,
 )
 from sharder.kube.client import JSON, MERGE_PATCH, Client, connect
-from sharder.kube.reviews import prove_fence
+from sharder.kube.fence_probe import prove_fence
 from sharder.kube.typed_stores import LEASES, RINGS
 from tests.support.eventually import eventually
 from tests.support.users import CONFIGMAPS, PODS, User, path_of

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject
 from sharder.core.movement import patches
 from sharder.core.movement.step import Assign, Disown, Drain, Send, Withdraw
+from sharder.core.movement.step_patch import patch_of
 from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.property.strategies import few_shards, label_values, metas, objects, snapshots
@@ -50,7 +51,7 @@ def test_our_writes_do_what_they_say_and_touch_nothing_else(
     meta = obj.metadata
     gone: Changes = {OWNER: None, DRAIN: None}
     acknowledged = patches.acknowledge(meta, owner_label=OWNER, drain_label=DRAIN)
-    of = partial(patches.patch_of, snapshot, obj)
+    of = partial(patch_of, snapshot, obj)
     cases: list[tuple[Json, Changes, Changes]] = [
         (of(Assign(shard)), {OWNER: shard, DRAIN: None}, {NEXT: None}),
         (of(Drain(shard)), {DRAIN: "true"}, {NEXT: ""}),

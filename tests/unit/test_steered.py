@@ -5,9 +5,9 @@ import pytest
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.desired import NOT_COUNTED, choose, excess_of
-from sharder.core.movement.patches import patch_of
 from sharder.core.movement.planner import PAUSED, plan_displaced, plan_main
 from sharder.core.movement.step import Assign, Drain, Keep, Withdraw
+from sharder.core.movement.step_patch import patch_of
 from sharder.core.names import ShardName, pin_label
 from tests.support.json_patch import written
 from tests.support.values import DEMO, NEXT, WIDGETS, A, B, C, obj

@@ -23,9 +23,10 @@ from sharder.core.names import RING_LABEL, ObjectRef
 from sharder.core.placement.strategy import CustomFunction
 from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client
+from sharder.kube.fence_probe import prove_fence
 from sharder.kube.metrics_readers import MetricsAuthorizer
 from sharder.kube.objects import KubeObjects
-from sharder.kube.reviews import may_read_metrics, prove_fence
+from sharder.kube.reviews import may_read_metrics
 from sharder.kube.typed_stores import EVENTS, MUTATING, NAMESPACES, VALIDATING, leases, rings
 from sharder.metrics.collectors import Metrics
 from sharder.runtime.backoff import Rng

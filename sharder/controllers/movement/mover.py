@@ -20,10 +20,10 @@ from sharder.controllers.scope import ObjectKey, ResourceKey, naming_the_rule, r
 from sharder.controllers.unheld_leases import ShardReturned
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Conflict, InvalidObject, NotFound, SharderError
-from sharder.core.movement.patches import patch_of
 from sharder.core.movement.planner import reserving
 from sharder.core.movement.release import UNSEEN_SECONDS, is_surely_free
 from sharder.core.movement.step import Assign, Drain, Keep, Send, Step
+from sharder.core.movement.step_patch import patch_of
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 

@@ -2,7 +2,7 @@
 
 Merge patches (RFC 7386) are for our own writes.  Each contains the resourceVersion of the object
 that was read, so that a lost race is a conflict and not a lost update.  JSON patches (RFC 6902)
-are for admission.  No other module builds a patch of an object.
+are for admission.  No module but this one and `step_patch` builds a patch of an object.
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from sharder.core.api.meta import Json, ObjectMeta, PartialObject
-from sharder.core.movement.step import Assign, Disown, Drain, Keep, Send, Step, Withdraw
-from sharder.core.names import ShardName, is_label_value
-from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.api.meta import Json, ObjectMeta
+from sharder.core.names import is_label_value
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,56 +23,14 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     value: str | dict[str, str] | None = None
 
 
-def patch_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Json | None:
-    """Return the merge patch for a step, None for a step without a write.
-
-    All but a drain end any drain.
-
-    Raises:
-        ValueError: The shard is not a label value, so the API server would reject the object.
-    """
-    owner, drain, following = snapshot.owner_label, snapshot.drain_label, None
-    labels: dict[str, str | None] = {owner: None, drain: None}
-    match step:
-        case Assign(shard):
-            if not is_label_value(shard):
-                raise ValueError(f"{shard!r} cannot stand in a label")
-            labels = {owner: shard, drain: None}
-        case Drain(_, to):
-            labels, following = {drain: "true"}, _next_of(snapshot, obj, to)
-        case Withdraw():
-            labels = {drain: None}
-        case Send(shard):
-            following = shard
-        case Disown():
-            pass
-        case Keep():  # pragma: no branch: there is no other step, as mypy checks
-            return None
-    return _guarded(obj.metadata, labels=labels, annotations={snapshot.next_annotation: following})
-
-
-def _next_of(snapshot: RingSnapshot, obj: PartialObject, to: ShardName | None) -> str:
-    """Return the `next` of a drain, which shows that the object was released on purpose.
-
-    An existing one is replaced: it is old or from another client, and would send the object
-    elsewhere.  It names a shard where somebody depends on it, otherwise it is empty, and the place
-    is decided at the write: with a strategy that follows only for objects with controlled objects,
-    since all replicas have to agree where these go, and for pinned objects, which would count as
-    new after their release and wait for a cordoned shard.
-    """
-    is_pinned = obj.metadata.has_label(snapshot.pin_label)
-    is_needed = snapshot.placer.sticks or is_pinned or snapshot.leads(obj)
-    return (to if is_needed else None) or ""
-
-
 def acknowledge(meta: ObjectMeta, *, owner_label: str, drain_label: str) -> Json:
     """Return the merge patch of a shard that acknowledges a drain; it removes both labels."""
-    return _guarded(meta, labels={owner_label: None, drain_label: None})
+    return guarded(meta, labels={owner_label: None, drain_label: None})
 
 
 def forget(meta: ObjectMeta, *, owner: str, drain: str, direction: str) -> Json:
     """Return the merge patch that removes a ring's two labels and its annotation, by key."""
-    return _guarded(meta, labels={owner: None, drain: None}, annotations={direction: None})
+    return guarded(meta, labels={owner: None, drain: None}, annotations={direction: None})
 
 
 def admission(
@@ -129,12 +85,13 @@ def _pointer(path: str, key: str) -> str:
     return f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
 
 
-def _guarded(
+def guarded(
     meta: ObjectMeta,
     *,
     labels: Mapping[str, str | None],
     annotations: Mapping[str, str | None] | None = None,
 ) -> Json:
+    """Return the merge patch of the object that was read."""
     body: dict[str, Json] = {"resourceVersion": meta.resource_version, "labels": labels}
     there = meta.annotations or {}
     present = {k: v for k, v in (annotations or {}).items() if v is not None or k in there}

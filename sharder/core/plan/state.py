@@ -14,9 +14,10 @@ from sharder.core.api.meta import Json, PartialObject
 from sharder.core.keys import main_key
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.desired import choose, choose_anew, excess_of
-from sharder.core.movement.patches import acknowledge, patch_of
+from sharder.core.movement.patches import acknowledge
 from sharder.core.movement.planner import PAUSED, keep_priority_of, plan_displaced, plan_main
 from sharder.core.movement.step import Assign, Disown, Drain, Keep, Step, Withdraw
+from sharder.core.movement.step_patch import patch_of
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.ranking import LowestPriorities

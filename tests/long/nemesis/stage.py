@@ -21,7 +21,7 @@ from sharder.core.api.ring import StrategyName
 from sharder.core.fence import Fence
 from sharder.core.names import RingName
 from sharder.kube.client import connect
-from sharder.kube.reviews import prove_fence
+from sharder.kube.fence_probe import prove_fence
 from tests.e2e.replicas import FAST_ELECTION
 from tests.e2e.writers import WriteLog
 from tests.history.etcd import APISERVER_FLAGS

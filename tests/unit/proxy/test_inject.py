@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from sharder.cli.command import UsageError
-from sharder.cli.proxied import print_injected
+from sharder.cli.injected import print_injected
 from sharder.core.errors import ConfigError
 from sharder.proxy.inject import injected, without
 

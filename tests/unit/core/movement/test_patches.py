@@ -5,6 +5,7 @@ import pytest
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.movement import patches
 from sharder.core.movement.step import Assign, Disown, Drain, Keep, Send, Withdraw
+from sharder.core.movement.step_patch import patch_of
 from sharder.core.names import ShardName
 from tests.support.json_patch import written
 from tests.support.values import DRAIN, NEXT, OWNER, SECRETS, A, B, obj, snapshot
@@ -20,7 +21,7 @@ BARE = ObjectMeta(name="w", resource_version="7")
 
 def test_every_write_is_guarded_by_the_version_that_was_seen() -> None:
     for step in (Assign(A), Drain(A), Withdraw(), Send(A), Disown()):
-        body = patches.patch_of(snapshot(), obj(), step)
+        body = patch_of(snapshot(), obj(), step)
 
         assert isinstance(body, dict)
         metadata = body["metadata"]
@@ -29,7 +30,7 @@ def test_every_write_is_guarded_by_the_version_that_was_seen() -> None:
 
 
 def test_a_step_without_a_write_has_no_patch() -> None:
-    assert patches.patch_of(snapshot(), obj(), Keep("in place")) is None
+    assert patch_of(snapshot(), obj(), Keep("in place")) is None
 
 
 @pytest.mark.parametrize("value", [B, ""])
@@ -38,9 +39,9 @@ def test_every_write_of_the_drain_label_replaces_where_an_earlier_drain_was_dire
 ) -> None:
     directed = obj(annotations={NEXT: value, "x": "y"})
     writes = [
-        patches.patch_of(RING, directed, Assign(A)),
-        patches.patch_of(RING, directed, Withdraw()),
-        patches.patch_of(RING, directed, Drain(A)),
+        patch_of(RING, directed, Assign(A)),
+        patch_of(RING, directed, Withdraw()),
+        patch_of(RING, directed, Drain(A)),
     ]
 
     left = [written(directed, patch).metadata.annotations for patch in writes]
@@ -56,7 +57,7 @@ def test_every_drain_has_a_next_which_names_a_shard_where_objects_are_counted(
     follows, counts = steered(shard(A), spec=RENDEZVOUS), steered(shard(A), spec=BOUNDED)
 
     left = [
-        written(found, patches.patch_of(ring, found, Drain(A, B))).metadata.annotation(NEXT)
+        written(found, patch_of(ring, found, Drain(A, B))).metadata.annotation(NEXT)
         for ring in (follows, counts)
     ]
 
@@ -67,8 +68,8 @@ def test_asking_for_an_object_that_leads_others_says_where_it_goes_wherever_it_i
     leading = obj(SECRETS, owner=A)
     follows = steered(shard(A), spec=RENDEZVOUS)
 
-    left = written(leading, patches.patch_of(follows, leading, Drain(A, B)))
-    unknown = written(leading, patches.patch_of(follows, leading, Drain(A)))
+    left = written(leading, patch_of(follows, leading, Drain(A, B)))
+    unknown = written(leading, patch_of(follows, leading, Drain(A)))
 
     assert left.metadata.annotation(NEXT) == B
     assert unknown.metadata.annotations == {NEXT: ""}  # a replace would drop it
@@ -90,7 +91,7 @@ def test_what_a_ring_has_left_is_removed_in_one_write_under_guard(
 @pytest.mark.parametrize("shard", ["", "x" * 64, "no shard"])
 def test_an_object_is_never_assigned_to_what_cannot_stand_in_a_label(shard: str) -> None:
     with pytest.raises(ValueError, match="cannot stand in a label"):
-        patches.patch_of(RING, obj(), Assign(ShardName(shard)))
+        patch_of(RING, obj(), Assign(ShardName(shard)))
 
 
 # JSON patches
