@@ -83,29 +83,21 @@ def test_other_manifests_stay_as_they_are() -> None:
     assert injected(service, "sharder:1", ["jobs"]) == without(service) == service
 
 
+OWN_WAYS = (
+    {"args": ["--kubeconfig=/etc/kubeconfig"]},
+    {"command": ["manager", "--master", "https://x"]},
+    {"env": [{"name": "KUBERNETES_SERVICE_HOST", "value": "x"}]},
+    {"env": [{"name": "KUBECONFIG", "value": "/x"}]},
+    {"volumeMounts": [{"mountPath": "/var/run/secrets/kubernetes.io/serviceaccount/"}]},
+)
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
         ("automountServiceAccountToken", False),
         ("hostNetwork", True),
-        ("containers", [{"name": "a", "args": ["--kubeconfig=/etc/kubeconfig"]}]),
-        ("containers", [{"name": "a", "command": ["manager", "--master", "https://x"]}]),
-        (
-            "containers",
-            [{"name": "a", "env": [{"name": "KUBERNETES_SERVICE_HOST", "value": "x"}]}],
-        ),
-        ("containers", [{"name": "a", "env": [{"name": "KUBECONFIG", "value": "/x"}]}]),
-        (
-            "containers",
-            [
-                {
-                    "name": "a",
-                    "volumeMounts": [
-                        {"mountPath": "/var/run/secrets/kubernetes.io/serviceaccount/"}
-                    ],
-                }
-            ],
-        ),
+        *(("containers", [{"name": "a", **each}]) for each in OWN_WAYS),
     ],
 )
 def test_what_cannot_be_served_is_refused(field: str, value: object) -> None:
