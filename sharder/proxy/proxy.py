@@ -78,7 +78,7 @@ class Proxy:
                 return handled, {each: await cluster.find(each) for each in resources_of(handled)}
             except Unavailable as error:
                 _log.warning("cannot read the ring and its resources: %s", error)
-                await race(self._clock.sleep(_RETRY_SECONDS), self._stop.wait())
+                await self._clock.wait(self._stop, _RETRY_SECONDS)
         return None
 
     async def _serve(

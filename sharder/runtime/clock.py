@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -19,6 +20,10 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Wait at least `seconds`."""
+        ...
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> None:
+        """Wait until the event is set, for `seconds` at most."""
         ...
 
 
@@ -41,3 +46,9 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Wait at least `seconds`."""
         await asyncio.sleep(seconds)
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> None:
+        """Wait until the event is set, for `seconds` at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await event.wait()

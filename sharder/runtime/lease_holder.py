@@ -133,7 +133,7 @@ class LeaseHolder:
         while True:
             pause = min(self._timing.retry_period, max(self.left(), 0))
             due = self._clock.monotonic() + pause
-            await race(self._clock.sleep(pause), self._is_due.wait())
+            await self._clock.wait(self._is_due, pause)
             self._is_due.clear()
             left = self.left()
             if left <= 0:
@@ -195,7 +195,7 @@ class LeaseHolder:
     async def _take_when_free(self) -> None:
         while not await self._try_to_take():
             self._log_holder()
-            await race(self._clock.sleep(self._poll_interval()), self._is_due.wait())
+            await self._clock.wait(self._is_due, self._poll_interval())
             self._is_due.clear()
 
     def _poll_interval(self) -> float:

@@ -24,7 +24,6 @@ from sharder.metrics.collectors import Labels, Metrics, Reading
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import Once
-from sharder.runtime.task_pool import race
 
 _SPARE_ENTRIES: Final = 16
 """Stale entries that a small queue can keep, so that `add` does not sort it each time."""
@@ -172,7 +171,7 @@ class WorkQueue(Generic[K]):
         if seconds is None:
             await self._changed.wait()
         else:
-            await race(self._clock.sleep(seconds), self._changed.wait())
+            await self._clock.wait(self._changed, seconds)
 
     def _wait_for(self, key: K) -> None:
         heapq.heappush(self._order, (self._due[key], next(self._sequence), key))

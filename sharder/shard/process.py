@@ -19,7 +19,6 @@ from sharder.metrics.collectors import Metrics
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.error_log import ErrorLog
 from sharder.runtime.lease_holder import LeaseHolder
-from sharder.runtime.task_pool import race
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Handled, resources_of
@@ -148,7 +147,7 @@ class ShardProcess:
 
     async def _pause(self, seconds: float) -> None:
         """Wait for `seconds`, or until `stop` is set."""
-        await race(self.context.clock.sleep(seconds), self.stop.wait())
+        await self.context.clock.wait(self.stop, seconds)
 
 
 async def missing(rights: Sequence[Right], cluster: Cluster) -> str:

@@ -14,6 +14,7 @@ from sharder.core.errors import Unavailable
 from sharder.kube import client as kube
 from sharder.kube.errors import refusal
 from sharder.kube.session import UNACKNOWLEDGED_SECONDS, TooLong
+from sharder.runtime.clock import SystemClock
 from sharder.sdk.testing.memory_client import call_of
 from sharder.sdk.testing.requests import Call, Refused
 from sharder.sdk.testing.requests import Client as User
@@ -274,23 +275,21 @@ def wall_time() -> datetime:
     return START + timedelta(seconds=asyncio.get_running_loop().time())
 
 
-class ProcessClock:
+class ProcessClock(SystemClock):
     """The clock of one process, which can be wrong."""
 
     def __init__(self, skew: timedelta = timedelta()) -> None:
         self.skew = skew
 
+    @override
     def now(self) -> datetime:
         """Return the wall time as this process sees it."""
         return wall_time() + self.skew
 
+    @override
     def monotonic(self) -> float:
         """Return the seconds since the beginning of the play."""
         return asyncio.get_running_loop().time()
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait so long."""
-        await asyncio.sleep(seconds)
 
 
 def _ignore(_method: str, _status: str) -> None:

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from sharder.runtime.task_pool import race
+
 MAX_TURNS: Final = 10_000
 """How many turns of the event loop tasks can take; a short reconcile takes some three."""
 
@@ -76,6 +78,10 @@ class FakeClock:
         due = self._elapsed + seconds
         heapq.heappush(self._sleepers, (due, next(self._sequence), awake))
         await awake
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> None:
+        """Wait until the event is set, or the test has advanced the clock by `seconds`."""
+        await race(self.sleep(seconds), event.wait())
 
     async def advance(self, seconds: float) -> None:
         """Advance the clock by `seconds`; each sleeper wakes at its own time, in order."""
