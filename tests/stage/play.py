@@ -43,8 +43,10 @@ RESTORED: Final = {Kind.KILL, Kind.TERMINATE}
 """All other faults can hide that etcd was restored (docs/limits.md)."""
 BACKUP_SECONDS: Final = 8.0
 """How old the state is to which etcd is restored."""
-QUIET_SECONDS: Final = 30.0
+QUIET_SECONDS: Final = 60.0
 """So long after that nothing moves for balance any more."""
+REBALANCED_SECONDS: Final = 15.0
+"""Longer than an interval of rebalancing: if nothing moves in it, nothing moves for ever."""
 UNPLAYED: Final = {Kind.ROTATE}
 """Faults of certificates, which the stage has none of."""
 FENCED: Final = {Kind.DELETE_LEASE, Kind.FORGE_HOLDER}
@@ -172,10 +174,12 @@ class _Play:
     async def _quiet(self) -> None:
         """Wait until rebalancing has ended; note if it does not."""
         if REBALANCE in self.setup.extras:
-            await asyncio.sleep(QUIET_SECONDS)
-            many = len(self.stage.history.writes)
-            await asyncio.sleep(QUIET_SECONDS)
-            self.odd += [f"{each.name} moves on" for each in self.stage.history.writes[many:]]
+            writes, many, loop = self.stage.history.writes, -1, asyncio.get_running_loop()
+            until = loop.time() + QUIET_SECONDS
+            while many < len(writes) and loop.time() < until:
+                many = len(writes)
+                await asyncio.sleep(REBALANCED_SECONDS)
+            self.odd += [f"{each.name} moves on" for each in writes[many:]]
 
     async def _counted(self) -> None:
         """Wait until each replica counts the objects that there are; note which does not."""
