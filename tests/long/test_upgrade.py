@@ -22,13 +22,13 @@ from tests.long.installed_chart import FENCED, FILES, KEPT, OBJECTS, RING, Story
 OLD: Final = "67e76868"
 """The commit of 0.2.0; a clone without it needs `git fetch --unshallow`."""
 EXTRAS: Final = {
-    "": "sharder.sdk.testing, sharder.strategy",
+    "": "sharder.sdk.testing, sharder.strategy, yaml",
     "[metrics]": "sharder.sdk",
     "[cli]": "sharder.cli, sharder.console",
     "[kopf]": "sharder.kopf",
     "[server]": "sharder.cli.serve.service, uvloop",
 }
-"""What can be imported with an extra alone."""
+"""What can be imported with an extra alone; a kubeconfig is YAML."""
 INSTALLED: Final = f"HELM install sharder {{}} -n {SYSTEM} --create-namespace --values old.yaml"
 UPGRADED: Final = f"HELM upgrade sharder {{}} -n {SYSTEM} --values new.yaml"
 BACK: Final = f"HELM rollback sharder 1 -n {SYSTEM}"
