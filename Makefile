@@ -115,7 +115,7 @@ docs: $(INSTALLED_DOCS) ## build the documents as a site with search
 	@$(VENV)/python -m hack.docs_site
 
 lock: $(INSTALLED) ## write what the image installs, with hashes (UPGRADE=1 takes the newest versions first)
-	@$(if $(UPGRADE),$(BUILD_NEEDS) | $(RESOLVE) --upgrade --all-extras -o hack/constraints.txt pyproject.toml - >/dev/null)
+	@$(if $(UPGRADE),{ $(BUILD_NEEDS); echo cyclonedx-bom; } | $(RESOLVE) --upgrade --all-extras -o hack/constraints.txt pyproject.toml - >/dev/null)
 	@$(RESOLVE) $(HASHED) --extra=server -o hack/requirements.lock pyproject.toml >/dev/null
 	@$(BUILD_NEEDS) | $(RESOLVE) $(HASHED) -o hack/build.lock - >/dev/null
 
