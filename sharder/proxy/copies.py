@@ -51,11 +51,10 @@ async def _deliver(
     events = [event for _, event in seen]
     shown = [each.meta for each in events if is_main and each.shows]
     if is_main:
-        if not any(stream.sight.selectors):
-            for event in events:
-                _end_initial(stream, event, view.here)
+        for event in events:
+            _end_initial(stream, event, view.here)
         gone = [each.meta for each in events if each.type == "DELETED"]
-        await view.ready(before, stream.sight.resource, shown, gone)
+        await view.ready(before, stream.sight.resource, shown, gone, stream)
     with view.here.delivering(shown):
         await response.write(b"".join(line + b"\n" for line, _ in seen if line))
     for event in events:
@@ -75,11 +74,13 @@ def _seen(line: bytes, view: View) -> tuple[bytes, Event]:
 
 def _end_initial(stream: Stream, event: Event, here: Here) -> None:
     """Record what the controller is about to see gone by the end of the initial events."""
-    sight, meta = stream.sight, event.meta
+    sight, meta, is_all = stream.sight, event.meta, not any(stream.sight.selectors)
     if meta.annotation(INITIAL_END) == "true":
-        here.leave_but(sight.resource, sight.namespace, stream.initial, meta.resource_version)
+        stream.latest = None
+        if is_all:
+            here.leave_but(sight.resource, sight.namespace, stream.initial, meta.resource_version)
         stream.initial.clear()
-    elif stream.version is None:
+    elif stream.version is None and is_all:
         stream.initial.add(meta.uid)
 
 

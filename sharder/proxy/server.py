@@ -141,6 +141,7 @@ class ProxyServer:
                 view.show(sight)
             since = "" if sends_initial else version
             with view.streams.opened(sight, since) as stream:
+                stream.latest = {} if sends_initial else None
                 await copy(view, stream, response, answer)
             return response
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from sys import intern
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -28,6 +28,9 @@ shows its objects."""
 MAX_EXPECTED: Final = 1000
 """The watches that are expected until they return: those that ended last."""
 _POLL_SECONDS: Final = 0.05
+
+LatestVersions: TypeAlias = Mapping[str, int]
+"""The last version of some objects in each namespace."""
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -92,6 +95,10 @@ class Stream:
     """The uid of what controls each object that it shows, by namespace and name as text."""
     initial: set[str] = field(default_factory=set)
     """The uids of main objects in the initial events, until their end."""
+    latest: dict[tuple[GroupResource, Selectors], LatestVersions] | None = None
+    """The children by resource and selectors, during the initial events; else None.
+
+    All of these events are older than a list of children, so one list serves them all."""
     lines: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(100))
     """What it has still to show; an empty line is its end."""
 

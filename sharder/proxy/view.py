@@ -17,7 +17,7 @@ from sharder.core.names import GroupResource, ObjectRef
 from sharder.proxy.election import Lock
 from sharder.proxy.health import Health
 from sharder.proxy.here import Here
-from sharder.proxy.streams import Selectors, Sight, Streams
+from sharder.proxy.streams import LatestVersions, Selectors, Sight, Stream, Streams
 from sharder.proxy.write_gate import Refused, WriteGate
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Handled, Ownership
@@ -109,12 +109,13 @@ class View:
         resource: GroupResource,
         shown: Collection[ObjectMeta],
         gone: Collection[ObjectMeta] = (),
+        stream: Stream | None = None,
     ) -> None:
         """Return when the controller can be shown objects, and that others are gone.
 
         That is not before our own watch, which shows drains, has come so far: the controller never
         knows more than we do.  `before` is `shown` as it was when the controller asked: another
-        view has its own.
+        view has its own.  `stream` shows them, if no list does.
 
         Raises:
             Refused: the view has ended since.
@@ -123,8 +124,7 @@ class View:
         await self.here.until_reached(resource, max(versions, default=-1))
         new = {meta.uid: meta for meta in shown if self.here.of_uid(meta.uid) is None}
         try:
-            async with asyncio.timeout(HELD_SECONDS):
-                await self._until_children_shown(resource, new)
+            await self._until_children_shown(resource, new, stream)
         except TimeoutError:
             names = ", ".join(str(meta.ref) for meta in list(new.values())[:3])
             _log.warning("delivering %s after %g s, before its children", names, HELD_SECONDS)
@@ -132,32 +132,54 @@ class View:
             raise Refused(503, "this shard has lost its Lease meanwhile; list again")
 
     async def _until_children_shown(
-        self, resource: GroupResource, new: Mapping[str, ObjectMeta]
+        self, resource: GroupResource, new: Mapping[str, ObjectMeta], stream: Stream | None
     ) -> None:
-        for child in self._handled[resource] if new else ():
-            for selectors in self.streams.selectors(child):
-                latest = await self._latest(child, selectors, new)
+        wanted = [
+            (child, selectors, await self._latest(child, selectors, new, stream))
+            for child in (self._handled[resource] if new else ())
+            for selectors in self.streams.selectors(child)
+        ]
+        async with asyncio.timeout(HELD_SECONDS):
+            for child, selectors, latest in wanted:
                 for at, last in latest.items():
                     await self.streams.until_shown(child, selectors, at, last)
 
     async def _latest(
-        self, child: GroupResource, selectors: Selectors, new: Mapping[str, ObjectMeta]
-    ) -> Mapping[str, int]:
-        """Return the last version of the children of new objects in each namespace."""
-        namespaces, context = {meta.namespace for meta in new.values()}, self._context
-        namespace = namespaces.pop() if len(namespaces) == 1 else ""
-        selector = context.identity.selector
+        self,
+        child: GroupResource,
+        selectors: Selectors,
+        new: Mapping[str, ObjectMeta],
+        stream: Stream | None,
+    ) -> LatestVersions:
+        namespaces = {meta.namespace for meta in new.values()}
+        if stream is None or stream.latest is None:
+            return await self._listed(child, selectors, namespaces)
+        if (child, selectors) not in stream.latest:
+            latest = await self._listed(child, selectors, {stream.sight.namespace})
+            stream.latest[child, selectors] = latest
+        return stream.latest[child, selectors]
+
+    async def _listed(
+        self, child: GroupResource, selectors: Selectors, namespaces: set[str]
+    ) -> LatestVersions:
+        """Return the last versions of this shard's children.
+
+        Raises:
+            TimeoutError: they cannot be listed, again and again.
+        """
+        context, namespace = self._context, namespaces.pop() if len(namespaces) == 1 else ""
+        selector, until = context.identity.selector, context.clock.monotonic() + HELD_SECONDS
         children = context.cluster.objects(context.found[child], selector, namespace)
         while True:
             latest = defaultdict[str, int](int)
             try:
                 async for obj in children.stream(*selectors):
-                    parent, version = obj.metadata.controller, obj.metadata.resource_version
-                    if parent is not None and parent.uid in new and version.isdecimal():
-                        at = obj.metadata.namespace
-                        latest[at] = max(latest[at], int(version))
+                    at, version = obj.metadata.namespace, number_of(obj.metadata.resource_version)
+                    latest[at] = max(latest[at], version)
             except ApiError as error:
                 _log.warning("cannot list %s: %s", child, error)
+                if context.clock.monotonic() >= until:
+                    raise TimeoutError from error
                 await context.clock.sleep(_RETRY_SECONDS)
             else:
                 return latest
