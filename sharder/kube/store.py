@@ -134,7 +134,7 @@ class KubeStore(Generic[T]):
         """Yield a bookmark when the watch is established, then its events, as long as possible."""
         listed, self._listed = self._listed, ""
         if resource_version != listed:
-            await self._check_reached(resource_version)
+            await self.check_reached(resource_version)
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -183,7 +183,7 @@ class KubeStore(Generic[T]):
         query = self._scope.query(labels, fields)
         return pages(self._client, self._all, query, accept=self._accept_list)
 
-    async def _check_reached(self, version: str) -> None:
+    async def check_reached(self, version: str) -> None:
         """Raise `Rewound` if the server is before a version that it has shown.
 
         The server accepts a watch from such a version, and sends nothing until it has caught up.

@@ -6,7 +6,7 @@ from typing import Final
 
 from aiohttp import web
 
-from sharder.core.errors import ApiError, InvalidObject
+from sharder.core.errors import ApiError, Expired, InvalidObject
 from sharder.kube.passage import Passage
 from sharder.proxy.copies import copy
 from sharder.proxy.forward import Answered, Forwarder, copied, expired, path_of, plain, written
@@ -130,6 +130,11 @@ class ProxyServer:
         sends_initial = is_set(request.query, "sendInitialEvents")
         begins = sends_initial or version in {"", "0"}
         labels = view.labels_of(target.resource)
+        try:
+            if not begins:
+                await view.check_reached(target.resource, version)
+        except Expired as error:
+            return expired(Refused(410, str(error)))
         async with self._forward.open(request, labels=labels, reads=True) as answer:
             if is_main and not begins and not view.has_shown(sight):
                 # Not before the answer: the Lease can be lost until then.

@@ -184,6 +184,10 @@ class View:
             else:
                 return latest
 
+    async def check_reached(self, resource: GroupResource, version: str) -> None:
+        """Raise `Rewound` if the API server has not reached a version: etcd was restored."""
+        await self._context.cluster.objects(self._context.found[resource]).check_reached(version)
+
     def show(self, sight: Sight) -> None:
         """Record that the controller sees these main objects from now on."""
         if not self.has_shown(sight):

@@ -84,6 +84,7 @@ class Stage:
     answer: Handler = field(default_factory=shows)
     asked: list[web.Request] = field(default_factory=list)
     left: float = 7.0
+    reached: AsyncMock = field(default_factory=AsyncMock)
     client: aiohttp.ClientSession = field(init=False)
     view: View = field(init=False)
 
@@ -118,7 +119,7 @@ class Stage:
 
     def open(self, passage: Passage) -> ProxyServer:
         # Nobody controls a child that the controller has not seen.
-        pods = Mock(get=AsyncMock(return_value=PartialObject()))
+        pods = Mock(get=AsyncMock(return_value=PartialObject()), check_reached=self.reached)
         found = {JOBS: Mock(kind="Job", namespaced=True), PODS: Mock(kind="Pod", namespaced=True)}
         cluster = Mock(objects=Mock(return_value=pods))
         context = Mock(identity=ME, clock=SystemClock(), cluster=cluster, found=found)

@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
+from sharder.core.errors import Rewound
 from sharder.core.names import GroupResource, ObjectRef, owner_label
 from sharder.proxy.here import CACHED_SECONDS
 from sharder.proxy.streams import INITIAL_END, Selectors, Sight
@@ -90,19 +91,19 @@ async def test_half_an_answer_is_never_completed_by_another(stage: Stage) -> Non
         await stage.read("/api/v1/secrets")
 
 
-async def test_a_watch_that_cannot_resume_ends_in_an_event(stage: Stage) -> None:
+@pytest.mark.parametrize("is_restored", [False, True])
+async def test_a_watch_that_cannot_resume_ends(is_restored: bool, stage: Stage) -> None:
     async def watch(_: web.Request) -> web.StreamResponse:
-        stage.view.shown.clear()  # as when the Lease is lost while the API server answers
+        if not is_restored:
+            stage.view.shown.clear()  # as when the Lease is lost while the API server answers
         return web.Response(body=lines(BOOKMARK))
 
     stage.answer = watch
+    stage.reached.side_effect = Rewound("etcd was restored") if is_restored else None
     stage.view.show(Sight(JOBS, "", Selectors()))
-
     line = await stage.read(f"{JOBS_PATH}?watch=1&resourceVersion=5")
-
     assert line.endswith(b"\n"), "clients read lines"
-    ended = json.loads(line)
-    assert (ended["type"], ended["object"]["code"]) == ("ERROR", 410)
+    assert (json.loads(line)["type"], json.loads(line)["object"]["code"]) == ("ERROR", 410)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,6 @@ async def test_a_watch_resumes_only_if_what_it_shows_was_listed(
 ) -> None:
     await stage.read(f"/apis/batch/v1/{listed}")
     shown = await stage.read(f"/apis/batch/v1/{watched}watch=1&resourceVersion=5")
-
     assert (b"ERROR" not in shown) == resumes
 
 
