@@ -95,7 +95,9 @@ async def test_what_runs_is_cancelled_after_the_grace_also_of_a_drain_from_befor
     assert set(scene.cancelled) == {*uids}
 
 
-async def test_kopf_is_reminded_of_a_drain_more_and_more_seldom(scene: Scene) -> None:
+async def test_kopf_is_reminded_of_a_drain_more_and_more_seldom_and_the_log_tells_once(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
     async with scene.followed():
         await scene.drain()
         touches = await scene.touches()
@@ -105,6 +107,8 @@ async def test_kopf_is_reminded_of_a_drain_more_and_more_seldom(scene: Scene) ->
     assert times[0] == 2
     assert pauses == sorted(pauses)
     assert 5 <= len(times) <= 10
+    (warning,) = (r.getMessage() for r in caplog.records if r.levelno == logging.WARNING)
+    assert warning.startswith("default/x is still draining")
 
 
 @pytest.mark.parametrize("error", [Conflict("changed"), Unavailable("down")])
@@ -116,15 +120,3 @@ async def test_a_failed_reminder_is_repeated(scene: Scene, error: Exception) -> 
         touches = await scene.touches()
 
     assert touches
-
-
-async def test_a_drain_that_does_not_end_is_logged_once(
-    scene: Scene, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with scene.followed():
-        await scene.drain()
-        await scene.touches()
-
-    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    assert len(warnings) == 1
-    assert warnings[0].startswith("default/x is still draining")

@@ -40,12 +40,12 @@ def join(registry: kopf.OperatorRegistry, settings: Settings = SETTINGS) -> None
 
 
 async def start(registry: kopf.OperatorRegistry) -> kopf.OperatorSettings:
-    """Start up as kopf does, without a cluster; return kopf's settings after it has failed."""
+    """Start up and clean up as kopf does without a cluster; return kopf's settings."""
     settings = kopf.OperatorSettings()
-    (startup, _) = registry._activities.get_all_handlers()
-    function: Any = startup.fn
+    functions: Any = [each.fn for each in registry._activities.get_all_handlers()]
     with pytest.raises(kopf.PermanentError, match="no kubeconfig at /absent"):
-        await function(settings=settings)
+        await functions[0](settings=settings)
+    await functions[1]()
     return settings
 
 
@@ -76,17 +76,6 @@ async def test_daemons_and_timers_that_were_registered_later_are_guarded(
 
     (timer,) = registry._spawning.get_all_handlers()
     assert timer.when is not None
-
-
-async def test_an_operator_without_a_cluster_stops_cleanly(
-    registry: kopf.OperatorRegistry,
-) -> None:
-    join(registry)
-    await start(registry)
-    (_, cleanup) = registry._activities.get_all_handlers()
-    function: Any = cleanup.fn
-
-    await function()
 
 
 async def test_invalid_settings_stop_kopf(registry: kopf.OperatorRegistry) -> None:
