@@ -102,6 +102,11 @@ def unreachable(error: Exception, what: str) -> Unavailable:
     return Unavailable(f"{what}: {reason}")
 
 
+def unreadable(error: Exception, what: str) -> Unavailable:
+    """Return the error for an answer that is truncated, or comes from a proxy."""
+    return Unavailable(f"{what}: the response is not from an API server: {error}")
+
+
 def decode_as(data: bytes | msgspec.Raw, of: type[D], what: str) -> D:
     """Decode a structure of the API server itself, such as a page of a list or an event.
 
@@ -111,4 +116,4 @@ def decode_as(data: bytes | msgspec.Raw, of: type[D], what: str) -> D:
     try:
         return msgspec.json.decode(data, type=of)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Unavailable(f"{what}: the response is not from an API server: {error}") from error
+        raise unreadable(error, what) from error

@@ -15,7 +15,7 @@ from sharder.core.errors import InvalidObject, Rewound
 from sharder.core.names import FIELD_MANAGER, ObjectRef
 from sharder.core.nesting import CUT, cut, name_in
 from sharder.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Call, Client
-from sharder.kube.errors import Status, decode_as, from_status
+from sharder.kube.errors import Status, decode_as, from_status, unreadable
 from sharder.kube.pages import Page, decode_page, pages
 from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
 
@@ -240,8 +240,10 @@ class KubeStore(Generic[T]):
         )
         try:
             return self._decode(answer)
-        except msgspec.DecodeError as error:
+        except msgspec.ValidationError as error:
             raise InvalidObject(f"{path}: {error}; fix the object") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise unreadable(error, path) from error
 
     def _try_decode(self, raw: msgspec.Raw) -> T | None:
         try:

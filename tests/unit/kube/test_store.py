@@ -248,6 +248,16 @@ async def test_only_the_first_watch_after_a_list_need_not_ask_how_far_the_server
     assert [asked.query.get("limit") for asked in script.asked] == ["500", None, "1", None]
 
 
+@pytest.mark.parametrize("answer", [b"<html>", b'{"metadata":{"name":"\xff"}}'])
+async def test_an_answer_that_is_not_json_is_worth_another_try(
+    script: Script, client: Client, answer: bytes
+) -> None:
+    script.then(answer)
+
+    with pytest.raises(Unavailable, match="not from an API server"):
+        await leases(client).patch(ObjectRef("ns", "a"), {})
+
+
 async def test_names_cannot_leave_their_path(script: Script, client: Client) -> None:
     script.then((200, lease("a")))
 
