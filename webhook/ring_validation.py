@@ -17,7 +17,7 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import InvalidObject
 from sharder.core.names import API_GROUP, RingName
 from sharder.core.validation import Refusal, refusals, warnings
-from webhook.messages import Answer, Body, Route, printable, refusal
+from webhook.messages import MAX_STRANGER_BYTES, Answer, Body, Route, printable, refusal
 from webhook.review_codec import Asked, Envelope, Response, Reviewed, answer, request_in
 
 
@@ -47,10 +47,6 @@ def _status(ring: RingName, refusals: tuple[Refusal, ...]) -> Json:
     }
 
 
-MAX_BYTES = 3 * 1024 * 1024
-"""Limit of a review: etcd accepts requests of 1.5 MiB by default, and an update contains two
-rings."""
-
 MAX_WAITING = 10
 """Limit on the rings that are being checked or wait; rings are checked one at a time.  Anybody can
 send some, and the check of a selector can take 0.2 s."""
@@ -61,17 +57,20 @@ log = logging.getLogger(__name__)
 
 
 class RingValidation:
-    """Answers the API server about ControllerRings."""
+    """Answers the API server about ControllerRings.
+
+    The path has no token, so everybody is a stranger; a ring that is too large for one passes.
+    """
 
     def __init__(self, *, custom: Collection[str], max_request_bytes: int) -> None:
         """Set up the endpoint.
 
         Args:
             custom: The names of the installed strategies.
-            max_request_bytes: Limit of a body, at most `MAX_BYTES`; larger ones get 413.
+            max_request_bytes: Limit of a body, at most `MAX_STRANGER_BYTES`; larger ones get 413.
         """
         self._custom = custom
-        self.route = Route(self.reply, max_bytes=min(max_request_bytes, MAX_BYTES))
+        self.route = Route(self.reply, max_bytes=min(max_request_bytes, MAX_STRANGER_BYTES))
         self._under_way = 0
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="validation")
 
@@ -81,19 +80,21 @@ class RingValidation:
             return refusal(503, "too many rings at once")
         self._under_way += 1
         try:
-            return Answer(200, answer(await self._response(body)))
+            # In a thread, so that admissions do not wait for it.
+            run = asyncio.get_running_loop().run_in_executor
+            return Answer(200, answer(await run(self._thread, self._response, body)))
         except (InvalidObject, RecursionError) as error:
             return refusal(400, f"not an AdmissionReview: {error}")
         finally:
             self._under_way -= 1
 
-    async def _response(self, body: Body) -> Response:
+    def _response(self, body: Body) -> Response:
         request = request_in(body, _REVIEW)
         if isinstance(request, Reviewed):
             problem = f"the sharder cannot read this ring: {request.problem}"
             return _allowed(request.uid, *[problem] * bool(request.problem))
         try:
-            return await self._judge(request)
+            return self._judge(request)
         except Exception:
             # A bug of ours must not fail the user's request.
             log.exception(
@@ -101,7 +102,7 @@ class RingValidation:
             )
             return _allowed(request.uid, _FAILED)
 
-    async def _judge(self, request: RingRequest) -> Response:
+    def _judge(self, request: RingRequest) -> Response:
         """Return the answer; a rejection names each invalid field, as in the API server."""
         uid, old, new = request.uid, request.old, request.ring
         if new is None or new.metadata.deletion_timestamp is not None:
@@ -109,9 +110,7 @@ class RingValidation:
         if old is not None and old.spec == new.spec:
             # A change of metadata must not fail for an invalid spec that is already stored.
             return _allowed(uid)
-        # In a thread, so that admissions do not wait for it.
-        run = asyncio.get_running_loop().run_in_executor
-        refused = await run(self._thread, refusals, new, self._custom)
+        refused = refusals(new, self._custom)
         if refused:
             return Response(uid=uid, allowed=False, status=_status(request.name, refused))
         return _allowed(uid, *warnings(old, new))

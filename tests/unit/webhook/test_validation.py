@@ -2,7 +2,7 @@
 
 import asyncio
 from threading import get_ident
-from unittest.mock import Mock
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 
@@ -76,12 +76,12 @@ async def test_a_ring_for_any_client_is_warned_of() -> None:
     assert [warning.partition(":")[0] for warning in response.warnings] == ["spec.shardNamespaces"]
 
 
-async def test_a_review_that_is_nested_as_no_ring_is_refused() -> None:
-    deep = body_of(FINE).replace(b'"own"', b"[" * 5000 + b"]" * 5000)
+async def test_a_review_that_is_nested_or_large_as_no_ring_is_refused() -> None:
+    deep, large = (body_of(FINE).replace(b'"own"', n * b"[" + n * b"]") for n in (5_000, 131_072))
 
-    result = await exchange(app_with(), deep, path=PATH)
+    statuses = [(await exchange(app_with(), each, path=PATH)).status for each in (deep, large)]
 
-    assert result.status == 400
+    assert statuses == [400, 413]
 
 
 async def test_a_failure_of_ours_lets_the_ring_pass_with_a_warning(
@@ -104,15 +104,16 @@ async def test_a_ring_that_cannot_be_read_passes_with_a_warning(body: bytes) -> 
     assert response.warnings[0].startswith("the sharder cannot read this ring: ")
 
 
-async def test_rings_are_judged_one_at_a_time_beside_the_event_loop(
+async def test_rings_are_read_and_judged_one_at_a_time_beside_the_event_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def judge(*_: object) -> tuple[()]:
+    def note(*_: object) -> object:
         threads.add(get_ident())
-        return ()
+        return DEFAULT
 
     app, threads = app_with(), set[int]()
-    monkeypatch.setattr(endpoint, "refusals", judge)
+    for name in ("request_in", "refusals"):
+        monkeypatch.setattr(endpoint, name, Mock(wraps=getattr(endpoint, name), side_effect=note))
     async with asyncio.TaskGroup() as group:
         asked = [exchange(app, body_of(FINE), path=PATH) for _ in range(endpoint.MAX_WAITING + 2)]
         tasks = [group.create_task(each) for each in asked]
