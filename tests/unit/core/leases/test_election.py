@@ -73,7 +73,8 @@ def test_anothers_lease_is_held_until_it_was_silent_for_its_duration(
     assert verdict(seen, age=limit) == Free()
 
 
-def test_our_name_that_stood_still_for_a_retry_period_is_a_dead_predecessors() -> None:
+def test_our_name_that_stood_still_is_a_dead_predecessors_and_else_a_living_twins() -> None:
+    assert verdict(lease("me"), age=14.9) == Held("me")
     assert verdict(lease("me"), is_first=True, age=1.9) == Held("me")
     assert verdict(lease("me"), is_first=True, age=2) == Free()
 
@@ -84,10 +85,6 @@ def test_our_name_in_another_pod_may_be_cut_off_and_working(held_in: str, ours: 
 
     assert verdict(seen, is_first=True, age=14.9, pod=ours) == Held("me")
     assert verdict(seen, is_first=True, age=15, pod=ours) == Free()
-
-
-def test_our_name_that_was_seen_to_change_is_a_living_twins() -> None:
-    assert verdict(lease("me"), age=14.9) == Held("me")
 
 
 @pytest.mark.parametrize(("old", "transitions"), [(None, 0), (lease(""), 5), (Lease(), 1)])
@@ -133,7 +130,4 @@ def test_only_what_the_shard_itself_has_asked_is_taken_back(
     ours = Lease(metadata=ObjectMeta(name="x", annotations=annotations))
 
     assert evacuation(ours, wanted=wanted) == change
-
-
-def test_a_lease_that_is_not_there_yet_can_ask_for_evacuation() -> None:
-    assert evacuation(None, wanted=True) == {EVACUATE_ANNOTATION: EVACUATE_ON_STOP}
+    assert evacuation(None, wanted=wanted) == evacuation(Lease(), wanted=wanted)

@@ -42,23 +42,15 @@ def test_a_held_lease_that_is_watched_is_judged_by_its_silence_whatever_its_time
     ("age", "state", "wait"),
     [(0, ShardState.DEAD, 75), (74, ShardState.DEAD, 1), (75, ShardState.ORPHANED, None)],
 )
-def test_a_lease_without_its_holder_that_is_watched_is_judged_by_its_times(
+def test_a_lease_without_its_holder_is_judged_by_its_times_and_kept_while_it_was_watched(
     age: int, state: ShardState, wait: float | None
 ) -> None:
     observed, now = ObservedLease(lease(holder=""), since=100.0), NOW + age * SECOND
 
     assert observed.state(now, 100.0 + 500) is state
     assert observed.state_changes_in(now, 100.0 + 500) == wait
-
-
-@pytest.mark.parametrize("age", [0, 75, 3600])
-def test_a_lease_without_its_holder_is_kept_for_as_long_as_it_was_watched_to_be_dead(
-    age: int,
-) -> None:
-    observed, now = ObservedLease(lease(holder=""), since=100.0), NOW + age * SECOND
-
-    assert observed.kept_until() == 100.0 + 75
     assert observed.state_changes_in(now, 100.0 + 74) == 1
+    assert observed.kept_until() == 100.0 + 75
 
 
 @pytest.mark.parametrize(
@@ -82,8 +74,6 @@ def test_a_held_lease_that_was_not_seen_to_change_is_judged_by_its_times_too(
 # Mere renewals
 
 READY = {STATE_LABEL: "ready"}
-
-
 RENEWED = lease(renewed=NOW + SECOND, labels=READY)
 
 
