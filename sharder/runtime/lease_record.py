@@ -16,6 +16,7 @@ from sharder.core.errors import ApiError, NotFound
 from sharder.core.leases.election import (
     Free,
     LeaseTiming,
+    Ours,
     Verdict,
     evacuation,
     judge,
@@ -62,7 +63,9 @@ class LeaseRecord:
     ) -> None:
         """Start without an observation."""
         self.seen: ObservedLease | None = None
-        """The last observation, None if there is no Lease."""
+        """The last observation of the Lease: who held one that was deleted can still work."""
+        self.lease: Lease | None = None
+        """The Lease as last observed, None if there is none."""
         self._was_absent = False
         """Whether an observation showed no Lease."""
         self._shown = -inf
@@ -108,8 +111,7 @@ class LeaseRecord:
                     lease = event.obj
             self._shown = self._clock.monotonic()
             self._observe(lease)
-            # The holder of a deleted Lease restores it, and leads meanwhile.
-            if lease is not None and self.judge() == Free():
+            if self.judge() == Free():
                 on_free()
 
     async def read(self) -> Lease | None:
@@ -124,11 +126,6 @@ class LeaseRecord:
         return lease
 
     @property
-    def lease(self) -> Lease | None:
-        """The Lease as last observed, None if there is none."""
-        return self.seen.lease if self.seen else None
-
-    @property
     def version(self) -> str:
         """The resourceVersion of the Lease, empty if there is none."""
         return self.lease.metadata.resource_version if self.lease else ""
@@ -139,9 +136,10 @@ class LeaseRecord:
         return runs_out_at(self.seen, self._timing) - now if self.seen else 0.0
 
     def _observe(self, lease: Lease | None) -> None:
-        now = self._clock.monotonic()
+        now, self.lease = self._clock.monotonic(), lease
         if lease is None:
-            self.seen, self._was_absent = None, True
+            self._was_absent = True
+            self.seen = None if self.judge() == Ours() else self.seen
         elif self.seen is None:
             self.seen = ObservedLease(lease, now, renewed=self._was_absent)
         else:
@@ -204,7 +202,7 @@ class LeaseRecord:
         self._distrust_watch()  # after a conflict, the watch is late
         lease = await write
         self.written = {renew_time}
-        self.seen = ObservedLease(lease, sent, renewed=True)
+        self.lease, self.seen = lease, ObservedLease(lease, sent, renewed=True)
         self.renewed = sent
 
     def judge(self) -> Verdict:

@@ -52,6 +52,11 @@ class World:
     async def lease(self) -> LeaseSpec:
         return (await self.store.get(REF)).spec
 
+    async def delete(self) -> None:
+        """Delete the Lease."""
+        meta = (await self.store.get(REF)).metadata
+        await self.store.delete(REF, uid=meta.uid, resource_version=meta.resource_version)
+
     async def give(self, holder: str, duration: int = 15) -> None:
         """Create the Lease, or write another holder into it."""
         spec = LeaseSpec(

@@ -75,8 +75,9 @@ def judge(
     """Return who holds the Lease.
 
     Args:
-        seen: The Lease and since when it has been unchanged, on our monotonic clock; None: there
-            is no Lease.  It counts as renewed if it appeared after our first read.
+        seen: The Lease, even if it was deleted since, and since when it has been unchanged, on our
+            monotonic clock; None: there was none.  It counts as renewed if it appeared after our
+            first read.
         identity: The name under which we hold Leases.
         written: The renew times that we might have written: the last confirmed one, and later ones
             whose answer was lost.  If the Lease has our name and any other time, another process
