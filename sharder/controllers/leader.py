@@ -168,10 +168,10 @@ async def campaign(ports: Ports, on_change: Callable[[bool], None]) -> None:
     """
 
     async def lead_once() -> None:
-        table = None if ports.holder is None else await _stand_by(ports, ports.holder)
+        table = Table(ports) if ports.holder is None else await _stand_by(ports, ports.holder)
         on_change(True)  # noqa: FBT003 - an observer of one flag
         try:
-            await _lead(ports, Table(ports, table))
+            await _lead(ports, table)
         except* LeaseLost as lost:
             _log.warning("lost leadership", extra={"why": str(lost.exceptions[0])})
         finally:
@@ -204,6 +204,7 @@ async def _stand_by(ports: Ports, holder: LeaseHolder) -> Table:
         )
         await holder.acquire()
         standing_by.cancel()
+    table.keep_unassigned()
     return table
 
 

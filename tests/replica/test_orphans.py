@@ -71,6 +71,17 @@ async def test_only_what_was_surely_released_does_not_wait(
     assert got.pop("released") < 0.5
     assert all(UNSEEN - 0.3 <= seconds <= UNSEEN + 1.5 for seconds in got.values()), got
 
+    async def lose() -> None:
+        for owner in ("p0", None):
+            await world.label("lost", {OWNER: owner}, resource)
+
+    await lose()
+    await asyncio.sleep(2)
+    world.replicas["r0"].link.stall(resource.resource)
+    await lose()
+    world.before("PATCH", "lost", lose)
+    assert 2 * UNSEEN <= (await world.waited(resource, "lost"))["lost"] < 4 * UNSEEN
+
 
 @staged
 async def test_only_objects_in_scope_get_an_owner(world: World) -> None:

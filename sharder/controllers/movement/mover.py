@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from sharder.controllers.movement.failures import Failures
 from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.lease_guard import LeaseGuard
+from sharder.controllers.movement.table import State
 from sharder.controllers.movement.written_steps import WrittenSteps
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ObjectKey, ResourceKey, naming_the_rule, read
@@ -127,7 +128,7 @@ class Mover:
         *,
         is_due: bool,
     ) -> Step | None:
-        """Decide and write until there is no conflict; None if the object backs off.
+        """Decide and write until there is no conflict; None if the object has to wait.
 
         Raises:
             ApiError: the write failed; `NotFound` if the object was deleted.
@@ -158,6 +159,8 @@ class Mover:
                         return step
             except Conflict:
                 obj = await read(self.objects, resource, key.ref)
+                if isinstance(step, Assign | Send) and self.wait(snapshot, resource, obj) > 0:
+                    return None
         raise Conflict(
             f"{resource.id} {key.ref}: gave up after {MAX_ATTEMPTS} conflicts, "
             "another client keeps updating it"
@@ -236,19 +239,23 @@ class Mover:
     def wait(self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject) -> float:
         """Return for how many seconds a main object without owner must not be assigned yet.
 
-        0 for an object with an owner.  This is checked before the children move.
+        0 for any other object.  This is checked before the children move, and after a conflict.
         """
-        if snapshot.owner_of(obj) is not None:
+        is_main = snapshot.roles[resource.id] is not Role.CONTROLLED
+        if snapshot.owner_of(obj) is not None or not is_main:
             return 0.0
         key = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
         _, written = self._results.get(key, (frozenset[str](), obj))
         was_assigned = (
             written.metadata.uid == obj.metadata.uid and snapshot.owner_of(written) is not None
         )
-        release, now = self.table.get(key).release, self.objects.server_time()
+        record, version = self.table.get(key), obj.metadata.resource_version
+        if State.UNASSIGNED in record.states:
+            self.table.enter(key, State.UNASSIGNED, version=version)  # it can be a later one
+        release, now = record.release, self.objects.server_time()
         if is_surely_free(snapshot, obj, release, was_assigned=was_assigned, now=now):
             return 0.0
-        stopped = self._pending.until_stopped(key, obj.metadata.resource_version)
+        stopped = self._pending.until_stopped(key, version)
         return max(stopped, self._until_known_gone(snapshot, obj))
 
     def _until_known_gone(self, snapshot: RingSnapshot, obj: PartialObject) -> float:

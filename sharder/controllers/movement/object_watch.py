@@ -91,7 +91,7 @@ class ObjectWatch:
         def keep(obj: PartialObject) -> bool:
             # At once, so that lists that are read at the same time share the limit; and no list
             # is kept, because that of a new ring can have all objects of the cluster.
-            if self._is_in_scope(obj) and self._enter(obj, is_listed=True):
+            if self._is_in_scope(obj) and self._enter(obj):
                 listed[obj.metadata.ref] = None
             return False
 
@@ -157,7 +157,9 @@ class ObjectWatch:
                     self._end(ref)
                 self._enqueue(listed)
             case Changed(obj) if self._is_in_scope(obj):
-                self._enqueue([obj.metadata.ref] if self._enter(obj) else [])
+                key = ObjectKey(self._key, obj.metadata.ref)
+                self._table.stays(key, self._state, obj.metadata.resource_version)
+                self._enqueue([key.ref] if self._enter(obj) else [])
             case Changed(obj) if self._state is State.DRAINING:
                 self._table.leave(ObjectKey(self._key, obj.metadata.ref), self._state)
             case Changed(obj):
@@ -175,12 +177,11 @@ class ObjectWatch:
             return False
         return role is not Role.CONTROLLED or obj.metadata.controller is not None
 
-    def _enter(self, obj: PartialObject, *, is_listed: bool = False) -> bool:
+    def _enter(self, obj: PartialObject) -> bool:
         """Put an object into the table; return False at the limit."""
         key = ObjectKey(self._key, ObjectRef(intern(obj.metadata.namespace), obj.metadata.name))
         shard = self._shard_of(obj) if self._state is State.DRAINING else UNKNOWN
-        version = obj.metadata.resource_version
-        return self._table.enter(key, self._state, shard, version, is_listed=is_listed)
+        return self._table.enter(key, self._state, shard, obj.metadata.resource_version)
 
     def _enqueue(self, refs: Iterable[ObjectRef]) -> None:
         """Enqueue unassigned objects if there is an available shard."""

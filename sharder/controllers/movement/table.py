@@ -37,7 +37,7 @@ class Seen(NamedTuple):
     since: float
     shard: ShardName
     version: str
-    """The version that was last seen in it."""
+    """The version up to which it was in the state all the time."""
 
 
 @dataclass(slots=True)
@@ -87,12 +87,28 @@ class _Resource:
 class Table:
     """The objects of all rings that are not at rest, and the drains that count for budgets."""
 
-    def __init__(self, ports: Ports, before: "Table | None" = None) -> None:
-        """`before` is what this process knew when it began to lead."""
+    def __init__(self, ports: Ports) -> None:
         self._clock = ports.clock
-        self._before = before
         self._budgets: dict[RingName, Budget[ObjectKey]] = {}
         self._rings: dict[RingName, dict[GroupResource, _Resource]] = defaultdict(dict)
+
+    def keep_unassigned(self) -> None:
+        """Keep only since when objects have no owner: the rest ends with a role.
+
+        The watches of the next role list first, which ends what is no longer so.
+        """
+        self._budgets.clear()
+        state, now = State.UNASSIGNED, self._clock.monotonic()
+        for resources in self._rings.values():
+            for resource, known in resources.items():
+                records = {
+                    ref: Record({state: seen}, old.release)
+                    for ref, old in known.records.items()
+                    if (seen := old.states.get(state))
+                }
+                resources[resource] = _Resource(
+                    now, records, counts=Counter({state: len(records)})
+                )
 
     def budget(self, ring: RingName) -> Budget[ObjectKey]:
         """Return the budget of a ring's drains."""
@@ -141,25 +157,15 @@ class Table:
         return sum(each.counts[state] for of, each in known if resource in {None, of})
 
     def enter(
-        self,
-        key: ObjectKey,
-        state: State,
-        shard: ShardName = UNKNOWN,
-        version: str = "",
-        *,
-        is_listed: bool = False,
+        self, key: ObjectKey, state: State, shard: ShardName = UNKNOWN, version: str = ""
     ) -> bool:
         """Record that an object is in a state, idempotent; return False at the limit.
 
-        If nobody has written it since this process began to lead, it entered before.  Only a
-        watch shows that one that was written had no owner in between: in a list it enters anew.
+        One that was written since it was seen without owner can have had one in between, so it
+        enters anew, unless a watch has shown that it `stays`.
         """
         known, now = self.get(key).states.get(state), self._clock.monotonic()
-        since = known.since if known else now
-        if is_listed and known and known.version != version and state is State.UNASSIGNED:
-            since = now
-            if (release := self.get(key).release) and not release.version:
-                self.record(key).release = None
+        is_same = known and (known.version == version or state is not State.UNASSIGNED)
         if known is None:
             resource = self._resource(key.resource_key)
             if self.count(key.ring, state) >= MAX_REMEMBERED:
@@ -167,15 +173,18 @@ class Table:
                     resource.overflowed = now
                 return False
             resource.counts[state] += 1
-            before = self._before.get(key) if self._before else Record()
-            last = before.states.get(state)
-            if last is not None and last.version == version != "":
-                since, self.record(key).release = last.since, before.release
-        seen = Seen(since, shard, version)
+        elif not is_same and (release := self.get(key).release) and not release.version:
+            self.record(key).release = None
+        seen = Seen(known.since if known and is_same else now, shard, version)
         self.record(key).states[state] = seen
         if state is State.DRAINING:
             self.budget(key.ring).opened(key, shard, seen.since)
         return True
+
+    def stays(self, key: ObjectKey, state: State, version: str) -> None:
+        """Record that an object did not leave a state before this version."""
+        if seen := self.get(key).states.get(state):
+            self.record(key).states[state] = seen._replace(version=version)
 
     def leave(self, key: ObjectKey, state: State) -> None:
         """Record that an object is no longer in a state; idempotent."""
