@@ -11,10 +11,10 @@ import pytest
 from aiohttp import web
 
 import sharder.kube.client as module
-from sharder.core.errors import ConfigError, Forbidden, NotFound, Unavailable
+from sharder.core.errors import ApiError, ConfigError, Forbidden, NotFound, Unavailable
 from sharder.kube.client import MERGE_PATCH, Call, Client, connect
 from sharder.runtime.clock import SystemClock
-from tests.unit.kube.conftest import Script, config
+from tests.unit.kube.conftest import Answer, Script, config
 
 
 async def never_answer(_: web.StreamResponse) -> None:
@@ -42,50 +42,35 @@ async def test_a_request_carries_credentials_and_body(script: Script, client: Cl
     assert asked.headers["User-Agent"].startswith("sharder/")
 
 
-async def test_credentials_are_read_again_after_a_minute(
+async def test_credentials_are_read_again_after_a_minute_and_until_that_succeeds(
     script: Script, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script.then(b"")
-    (tmp_path / "token").write_text("rotated")
     loop = asyncio.get_running_loop()
     time = loop.time
-
-    await client.request("GET", "/x")
-    monkeypatch.setattr(loop, "time", lambda: time() + 60)
-    await client.request("GET", "/x")
-
-    assert [asked.headers["Authorization"] for asked in script.asked] == [
-        "Bearer secret-token",
-        "Bearer rotated",
-    ]
-
-
-async def test_credentials_that_cannot_be_read_again_are_worth_another_try(
-    script: Script, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script.then(b"")
     (tmp_path / "token").unlink()
-    loop = asyncio.get_running_loop()
-    time = loop.time
-    monkeypatch.setattr(loop, "time", lambda: time() + 60)
 
+    await client.request("GET", "/x")
+    monkeypatch.setattr(loop, "time", lambda: time() + 60)
     with pytest.raises(Unavailable, match="cannot read the credentials"):
         await client.request("GET", "/x")
+    (tmp_path / "token").write_text("rotated")
+    await client.request("GET", "/x")
+
+    sent = [asked.headers["Authorization"] for asked in script.asked]
+    assert sent == ["Bearer secret-token", "Bearer rotated"]
 
 
-async def test_a_refusal_is_raised_as_our_error(script: Script, client: Client) -> None:
-    script.then((404, {"message": "not here"}))
-
-    with pytest.raises(NotFound, match="GET /x: not here"):
-        await client.request("GET", "/x")
-
-
-async def test_a_redirect_is_not_followed_with_our_credentials(
-    script: Script, client: Client
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [((404, {"message": "not here"}), NotFound), ((302, {"message": "not here"}), Unavailable)],
+)
+async def test_a_refusal_is_our_error_and_no_redirect_is_followed_with_our_credentials(
+    script: Script, client: Client, answer: Answer, error: type[ApiError]
 ) -> None:
-    script.then((302, {}))
+    script.then(answer)
 
-    with pytest.raises(Unavailable):
+    with pytest.raises(error, match="GET /x: not here"):
         await client.request("GET", "/x")
 
 

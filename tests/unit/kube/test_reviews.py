@@ -56,17 +56,10 @@ async def test_a_subresource_is_asked_about_apart(
     assert await is_allowed(client, right)
 
     (asked,) = script.asked
+    attributes = {"verb": "patch", "group": "example.com", "resource": resource}
+    attributes |= {"subresource": subresource, "namespace": "", "name": ""}
     assert asked.body == {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
-        "spec": {
-            "resourceAttributes": {
-                "verb": "patch",
-                "group": "example.com",
-                "resource": resource,
-                "subresource": subresource,
-                "namespace": "",
-                "name": "",
-            }
-        },
+        "spec": {"resourceAttributes": attributes},
     }

@@ -18,8 +18,6 @@ from sharder.kube.typed_stores import SECRETS, leases, rings
 from sharder.ports import Bookmark, Changed, WatchEvent
 from tests.unit.kube.conftest import Script
 
-NO_LEASE: Json = {"metadata": {"name": 7}}
-
 
 def lease(name: str) -> Json:
     return {"metadata": {"name": name}}
@@ -165,36 +163,27 @@ async def test_metadata_is_read_of_an_event_and_of_an_answer_however_deep(
     ],
     ids=["without a name", "with a name", "too deep"],
 )
-async def test_what_cannot_be_decoded_is_left_out_of_a_list_and_named_in_the_log(
+async def test_what_cannot_be_decoded_is_left_out_of_lists_and_watches_and_named_in_the_log(
     script: Script, client: Client, caplog: pytest.LogCaptureFixture, unreadable: bytes, name: str
 ) -> None:
-    script.then(b'{"items":[' + unreadable + b',{"metadata":{"name":"b"}}]}')
-
-    listed = await leases(client).list()
-
-    assert [item.metadata.name for item in listed.items] == ["b"]
-    assert caplog.messages == ["skipping undecodable object, correct or delete it"]
-    assert vars(caplog.records[0])["object"] == name
-
-
-async def test_what_cannot_be_decoded_is_left_out_of_a_watch(
-    script: Script, client: Client, caplog: pytest.LogCaptureFixture
-) -> None:
     script.then(
+        b'{"items":[' + unreadable + b',{"metadata":{"name":"b"}}]}',
         page(),
         events(
-            {"type": "ADDED", "object": NO_LEASE},
+            b'{"type":"ADDED","object":' + unreadable + b"}",
             {"type": "ADDED", "object": lease("b")},
             {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "8"}}},
         ),
     )
 
+    (listed,) = (await leases(client).list()).items
     first, second, third = await told(leases(client))
 
     assert (first, third) == (Bookmark("5"), Bookmark("8"))
     assert isinstance(second, Changed)
-    assert second.obj.metadata.name == "b"
-    assert caplog.messages == ["skipping undecodable object, correct or delete it"]
+    assert (listed.metadata.name, second.obj.metadata.name) == ("b", "b")
+    assert caplog.messages == ["skipping undecodable object, correct or delete it"] * 2
+    assert [vars(record)["object"] for record in caplog.records] == [name, name]
 
 
 @pytest.mark.parametrize(("code", "kind"), [(410, Expired), (500, Unavailable), (400, Rejected)])
@@ -220,32 +209,23 @@ async def test_a_watch_that_the_server_has_not_reached_is_counted(
     assert seen == [("GET", "200"), ("GET", "<rewound>")]
 
 
-async def test_a_watch_resumes_and_lasts_as_long_as_the_server_lets_it(
-    script: Script, client: Client
-) -> None:
-    script.then(page(), b"")
-
-    await told(leases(client, labels="x=y"))
-
-    assert script.asked[1].query == {
-        "watch": "true",
-        "allowWatchBookmarks": "true",
-        "resourceVersion": "5",
-        "labelSelector": "x=y",
-    }
-
-
-async def test_only_the_first_watch_after_a_list_need_not_ask_how_far_the_server_is(
+async def test_a_watch_lasts_and_only_the_first_after_a_list_need_not_ask_how_far_the_server_is(
     script: Script, client: Client
 ) -> None:
     script.then(page(), b"", page(), b"")
-    store = leases(client)
+    store = leases(client, labels="x=y")
     listed = await store.list()
 
     for _ in range(2):
         assert [event async for event in store.watch(listed.resource_version)] == [Bookmark("9")]
 
     assert [asked.query.get("limit") for asked in script.asked] == ["500", None, "1", None]
+    assert script.asked[-1].query == {
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": "9",
+        "labelSelector": "x=y",
+    }
 
 
 @pytest.mark.parametrize("answer", [b"<html>", b'{"metadata":{"name":"\xff"}}'])

@@ -19,23 +19,13 @@ def test_each_failure_is_reported_and_its_end_once() -> None:
     assert told == [DOWN, DOWN, None]
 
 
-def test_a_text_is_reported_once_until_it_changes_or_is_forgotten() -> None:
-    once = Once[str]()
-
-    first = [once.is_new("a", text) for text in ("x", "x", "y", "x")]
-    once.forget("a")
-
-    assert first == [True, False, True, True]
-    assert once.is_new("a", "x")
-    assert once.is_new("b", "x")
-
-
-def test_beyond_the_limit_only_known_keys_are_reported() -> None:
+def test_a_text_is_reported_once_until_it_changes_and_beyond_the_limit_of_keys_never() -> None:
     once = Once[str](limit=2)
 
-    kept = [once.is_new(key, "x") for key in ("a", "b", "c")]
+    said = [once.is_new(key, text) for key, text in ("ax", "ax", "ay", "ax", "bx", "cx", "ay")]
+    once.forget("a")
 
-    assert kept == [True, True, False]
+    assert said == [True, False, True, True, True, False, True]
     assert once.is_new("a", "y")
     once.forget("b")
     assert once.is_new("c", "x")
