@@ -1,14 +1,16 @@
-"""Watch the draining objects of this shard, and act on drains that take too long in kopf.
+"""Watch the objects of this shard, and act on drains that take too long in kopf.
 
 kopf acknowledges a drain when it handles the event that shows the drain label.  It does not see
 the event while a handler runs, and it does not repeat an acknowledgement that has failed, or that
 a webhook reverted.  So this module cancels the handlers, and touches the object, so that kopf gets
 another event.
+
+If kopf has to list again, it does not see which objects have gone meanwhile, so this module tells.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -18,6 +20,7 @@ from sharder.core.errors import ApiError, Conflict, LeaseLost, NotFound, Rewound
 from sharder.core.names import GroupResource
 from sharder.ports import Changed, Event, Listed, Removed
 from sharder.shard.context import ShardContext
+from sharder.shard.identity import Ownership
 from sharder.shard.objects import OwnObject, guarded
 from sharder.shard.watched import Watched
 
@@ -46,7 +49,7 @@ class Drain:
 
 
 class Drains:
-    """The draining objects of one resource."""
+    """The objects of one resource, and which of them drain."""
 
     def __init__(
         self,
@@ -56,52 +59,69 @@ class Drains:
         touch: Touch,
         is_running: Callable[[str], bool],
         cancel: Callable[[str], None],
+        forget: Callable[[Set[str], str], None],
     ) -> None:
         """Start nothing yet; see `run`.
 
         Args:
             context: The shard's.
-            resource: The resource whose draining objects are watched.
+            resource: The resource whose objects are watched.
             touch: Returns the patch that touches an object.
             is_running: Whether a handler runs on the object with this uid.
             cancel: Cancels the handlers and daemons of the object with this uid.
+            forget: Takes the uids of objects that have gone by this resourceVersion.
         """
         self._context = context
         self._touch = touch
         self._is_running = is_running
         self._cancel = cancel
         self._clock = context.clock
+        self._forget = forget
+        self.own = set[str]()
+        """The uids of the objects of this shard."""
         self._drains: dict[str, Drain] = {}
-        served, cluster, identity = context.found[resource], context.cluster, context.identity
-        draining = f"{identity.selector},{identity.drain_label}"
-        self._objects = cluster.objects(served, draining)
+        served = context.found[resource]
+        self._objects = context.objects(served)
         self.watched = Watched(self._objects, served, context)
 
     async def run(self) -> None:
-        """Watch the draining objects, and act on slow drains, until cancelled."""
+        """Watch the objects, and act on slow drains, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(), name="follow drains")
             group.create_task(self._poll(), name="poll drains")
 
     async def _follow(self) -> None:
-        follow = self.watched.follow("watch draining objects", on_error=_end_if_rewound)
+        follow = self.watched.follow("watch own objects", on_error=_end_if_rewound)
         async with aclosing(follow) as events:
             async for event in events:
                 self._update(event)
 
     def _update(self, event: Event[OwnObject]) -> None:
         match event:
-            case Listed(items):
-                self._drains = {obj.metadata.uid: self._drain(obj) for obj in items}
+            case Listed(items, version):
+                before, self.own = self.own, {obj.metadata.uid for obj in items}
+                self._gone(before - self.own, version)
+                for obj in items:
+                    self._note(obj)
             case Changed(obj):
-                self._drains[obj.metadata.uid] = self._drain(obj)
+                self.own.add(obj.metadata.uid)
+                self._note(obj)
             case Removed(obj):
-                self._drains.pop(obj.metadata.uid, None)
+                self.own.discard(obj.metadata.uid)
+                self._gone({obj.metadata.uid}, obj.metadata.resource_version)
 
-    def _drain(self, obj: PartialObject) -> Drain:
-        drain = self._drains.get(obj.metadata.uid) or Drain(obj, self._clock.monotonic())
+    def _gone(self, uids: Set[str], version: str) -> None:
+        for uid in uids:
+            self._drains.pop(uid, None)
+        self._forget(uids, version)
+
+    def _note(self, obj: PartialObject) -> None:
+        uid = obj.metadata.uid
+        if self._context.identity.ownership_of(obj.metadata) is not Ownership.DRAINING:
+            self._drains.pop(uid, None)
+            return
+        drain = self._drains.setdefault(uid, Drain(obj, self._clock.monotonic()))
         drain.obj = obj
-        return drain
 
     async def _poll(self) -> None:
         grace = self._context.settings.drain_grace.total_seconds()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import kopf
 
+from sharder.core.api.meta import is_older
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.shard.identity import Identity, Ownership
 
@@ -55,15 +56,12 @@ class HandlerGate:
         self._drain_grace = drain_grace
         self._objects = dict[str, Ownership]()
         """Objects that this shard owns, including draining objects."""
+        self._versions = dict[str, str]()
+        """The resourceVersion of each of them, by the event that kopf handled last."""
         self._running: dict[str, asyncio.Timeout | None] = {}
         """The objects on which a handler runs; None if the handler cannot be cancelled."""
         self._daemons: dict[str, set[asyncio.Task[object]]] = {}
         """The running daemons and timers of each object."""
-
-    @property
-    def objects(self) -> int:
-        """How many objects the shard has, by the events that kopf has handled; thread-safe."""
-        return len(self._objects)
 
     @property
     def is_idle(self) -> bool:
@@ -74,7 +72,9 @@ class HandlerGate:
         """Return whether a handler, other than a daemon or timer, runs on it; thread-safe."""
         return uid in self._running
 
-    def notice(self, *, type: str, uid: str, labels: kopf.Labels, **_: Any) -> bool:
+    def notice(
+        self, *, type: str, uid: str, labels: kopf.Labels, meta: kopf.Meta, **_: Any
+    ) -> bool:
         """Note whether this shard owns the object, and return whether the object drains.
 
         `DELETED` can also mean that the object was moved.  This method is the filter of
@@ -83,12 +83,23 @@ class HandlerGate:
         if type != "DELETED" and self._is_owned(labels):
             is_draining = self._identity.drain_label in labels
             self._objects[uid] = Ownership.DRAINING if is_draining else Ownership.OURS
+            self._versions[uid] = meta.get("resourceVersion", "")
             return is_draining
+        self._left(uid)
+        return False
+
+    def forget(self, uids: Collection[str], version: str) -> None:
+        """Forget objects that have gone by `version`, unless kopf has seen them since."""
+        for uid in uids:
+            if not is_older(version, self._versions.get(uid, "")):
+                self._left(uid)
+
+    def _left(self, uid: str) -> None:
         self._objects.pop(uid, None)
+        self._versions.pop(uid, None)
         if uid in self._daemons:
             # kopf has requested the daemons to stop, but does not wait until they have ended.
             asyncio.get_running_loop().call_later(self._drain_grace, self._end_daemons, uid)
-        return False
 
     async def acknowledge(self, *, uid: str, patch: kopf.Patch, **_: Any) -> None:
         """Acknowledge the drain at the end of kopf's cycle, if nothing runs on the object then."""

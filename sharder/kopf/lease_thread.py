@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -62,7 +62,7 @@ class LeaseThread(Workload):
         self._ended = asyncio.Event()
         self._holder: LeaseHolder | None = None
         self._drains: list[Drains] = []
-        """The draining objects, one for each resource.  kopf watches with the same rights, and in
+        """The objects of the shard, by resource.  kopf watches with the same rights, and in
         all versions, but does not show how that goes; it ends when its own watch fails."""
         self._acquired = Future[None]()
         self._thread = threading.Thread(target=self._run, name="sharder lease", daemon=True)
@@ -146,6 +146,7 @@ class LeaseThread(Workload):
                 touch=self._touch,
                 is_running=self._gate.is_running,
                 cancel=self._cancel,
+                forget=self._forget,
             )
             for each in self._resources
         ]
@@ -155,17 +156,26 @@ class LeaseThread(Workload):
         with suppress(RuntimeError):  # kopf's loop has ended
             self._kopf_loop.call_soon_threadsafe(self._gate.cancel, uid)
 
+    def _forget(self, uids: Set[str], version: str) -> None:
+        with suppress(RuntimeError):  # kopf's loop has ended
+            self._kopf_loop.call_soon_threadsafe(self._gate.forget, uids, version)
+
     # `Life` uses the following while the Lease is held: this is its `Workload`.
 
     @property
     @override
     def objects(self) -> int:
-        return self._gate.objects
+        return sum(len(each.own) for each in self._drains)
 
     @property
     @override
     def is_empty(self) -> bool:
-        return not self._gate.objects or self._ended.is_set()
+        return super().is_empty or self._ended.is_set()
+
+    @property
+    @override
+    def has_ended(self) -> bool:
+        return self._ended.is_set() or not self._acquired.done()
 
     @property
     @override

@@ -62,6 +62,11 @@ class Workload(ABC):
         """Whether the shard certainly has no objects, or no work runs that could release them."""
         return self.has_listed and not self.objects
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether no work runs after `run` has ended or failed, so that the Lease is free."""
+        return True
+
     @abstractmethod
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set or the call is cancelled; end when no work runs."""
@@ -128,7 +133,7 @@ class Life:
             is_lost = True
             raise
         finally:
-            if not is_lost and await self.holder.release():
+            if not is_lost and self.work.has_ended and await self.holder.release():
                 _log.info("stopped, Lease released", extra=self.context.identity.fields)
         if self._why:
             raise LeaseLost(self._why)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from sharder.core.api.meta import Json, PartialObject
-from sharder.core.errors import Conflict, Unavailable
+from sharder.core.errors import Conflict, Expired, Unavailable
 from sharder.kopf.drains import Drains
 from sharder.metrics.shard import shard_metrics
 from sharder.sdk.testing import SETTINGS, FakeCluster
@@ -29,6 +29,7 @@ class Scene:
     cluster: FakeCluster = field(default_factory=FakeCluster)
     running: set[str] = field(default_factory=set)
     cancelled: list[str] = field(default_factory=list)
+    gone: list[tuple[Set[str], str]] = field(default_factory=list)
 
     async def drain(self) -> str:
         """Create a draining object; return its uid."""
@@ -63,6 +64,7 @@ class Scene:
             touch=touch,
             is_running=self.running.__contains__,
             cancel=self.cancelled.append,
+            forget=lambda *gone: self.gone.append(gone),
         )
         async with asyncio.TaskGroup() as group:
             task = group.create_task(drains.run())
@@ -120,3 +122,22 @@ async def test_a_failed_reminder_is_repeated(scene: Scene, error: Exception) -> 
         touches = await scene.touches()
 
     assert touches
+
+
+@pytest.mark.parametrize("lists_again", [False, True])
+async def test_what_has_gone_is_forgotten_also_if_no_event_has_told(
+    scene: Scene, lists_again: bool
+) -> None:
+    uid = await scene.drain()
+    async with scene.followed():
+        scene.gone.clear()
+        if lists_again:
+            scene.cluster.disconnect()
+            scene.cluster.store("secrets").fail(Expired("too old"))
+        await scene.cluster.patch("secrets", "x", {"metadata": {"labels": {OWNER: None}}})
+        await scene.cluster.connect()
+        await scene.cluster.advance(5)
+
+    version = (await scene.cluster.metadata("secrets", "x")).resource_version
+    assert scene.gone == [({uid}, version)]
+    assert not await scene.touches()

@@ -37,10 +37,8 @@ class Scene:
         )
 
     def see(self, labels: dict[str, str], event: str = "MODIFIED") -> bool:
-        body = kopf.Body({"metadata": {"labels": labels}})
-        return self.gate.notice(
-            type=event, uid=UID, labels=body.metadata.labels, name="x", namespace="default"
-        )
+        meta = kopf.Body({"metadata": {"labels": labels, "resourceVersion": "10"}}).metadata
+        return self.gate.notice(type=event, uid=UID, labels=meta.labels, meta=meta)
 
     def handler(self, function: Callable[..., object], **settings: Any) -> Any:
         kopf.on.update("secrets", registry=self.registry, **settings)(function)
@@ -93,6 +91,17 @@ def test_a_handler_starts_only_on_an_object_that_is_surely_ours_and_stays(
     assert not scene.see(OURS)
     scene.see(labels, event)
     scene.holds_lease = holds_lease
+
+    assert len(scene.chosen(scene.handler(nothing))) == starts
+
+
+@pytest.mark.parametrize(("version", "starts"), [("9", 1), ("11", 0)])
+def test_an_object_that_has_gone_without_an_event_is_forgotten_unless_it_was_seen_since(
+    scene: Scene, version: str, starts: int
+) -> None:
+    scene.see(OURS)
+
+    scene.gate.forget({UID}, version)
 
     assert len(scene.chosen(scene.handler(nothing))) == starts
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from sharder.kopf.lease_thread import LeaseThread
 from sharder.sdk import ConfigError, Settings
 from sharder.sdk.testing import FakeCluster
 from sharder.shard.identity import Identity
-from tests.support.values import DEMO, OWNER, SECRETS, A
+from tests.support.values import DEMO, DRAIN, OWNER, SECRETS, A
 from tests.unit.shard.test_probes import readiness
 
 SETTINGS = Settings(name="shard-a", namespace="default", kubeconfig="/absent")
@@ -88,16 +89,60 @@ async def test_invalid_settings_stop_kopf(registry: kopf.OperatorRegistry) -> No
         await function(settings=kopf.OperatorSettings())
 
 
-async def test_a_process_is_ready_while_it_can_watch_what_drains(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     cluster = FakeCluster()
     monkeypatch.setattr("sharder.kopf.lease_thread.connected", lambda *_: nullcontext(cluster))
     monkeypatch.setattr("sharder.kopf.lease_thread.SystemClock", lambda: cluster.clock)
-    settings = replace(SETTINGS, http_address="127.0.0.1:0")
-    gate = Mock(objects=0)
-    lease = LeaseThread(Identity(ring=DEMO, shard=A), [SECRETS], settings, gate, touch=Mock())
+    return cluster
+
+
+def lease_thread(settings: Settings = SETTINGS, **touch: Any) -> LeaseThread:
+    gate = Mock(is_running=lambda _uid: False)
+    touched = Mock(**touch)
+    return LeaseThread(Identity(ring=DEMO, shard=A), [SECRETS], settings, gate, touch=touched)
+
+
+async def test_a_crash_while_kopf_works_ends_the_process_and_leaves_the_lease(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease, ended = lease_thread(side_effect=TypeError("of a custom storage")), Mock()
+    monkeypatch.setattr(os, "_exit", ended)
+    await cluster.create(
+        {"kind": "Secret", "metadata": {"name": "x", "labels": {OWNER: A, DRAIN: ""}}}
+    )
+
+    serving = asyncio.ensure_future(lease._serve())
+    await cluster.advance(5)
+    await serving
+
+    ended.assert_called_once_with(1)
+    assert (await cluster.lease_store.list()).items[0].spec.holder_identity == A
+
+
+async def test_a_process_that_stops_before_kopf_has_seen_its_objects_is_not_empty(
+    cluster: FakeCluster,
+) -> None:
+    lease = lease_thread()
+    cluster.store("secrets").fail(Unavailable("not now"))
+    await cluster.create({"kind": "Secret", "metadata": {"name": "x", "labels": {OWNER: A}}})
+    serving = asyncio.ensure_future(lease._serve())
+    seen = list[tuple[int, bool]]()
+    for labels in ({}, {}, {OWNER: None}):
+        await cluster.patch("secrets", "x", {"metadata": {"labels": labels}})
+        await cluster.advance(10 * len(seen))
+        seen.append((lease.objects, lease.is_empty))
+    lease._set(lease._ended, lease._stop)
+    await serving
+
+    assert seen == [(0, False), (1, False), (0, True)]
+
+
+async def test_a_process_is_ready_while_it_can_watch_its_objects(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    lease = lease_thread(replace(SETTINGS, http_address="127.0.0.1:0"))
     cluster.store("secrets").fail(*[Unavailable("not now")] * 9)
     serving = asyncio.ensure_future(lease._serve())
     await cluster.advance(5)
