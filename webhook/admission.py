@@ -1,7 +1,7 @@
 """The endpoint of admission: bytes → decode → decide → encode → bytes.
 
-It does no I/O and rebuilds nothing, so a plain call answers each request, except for those that
-take long: these are decoded in slices, one request at a time.
+It does no I/O and rebuilds nothing, so a plain call answers each request, except for those of the
+API server that take long: these are decoded in slices, one request at a time.
 """
 
 import asyncio
@@ -86,7 +86,9 @@ class AdmissionEndpoint:
         try:
             return self._answer(name, decode(body), trusted=trusted)
         except RecursionError:
-            return self._reply_in_slices(name, body, trusted=trusted)
+            if trusted:
+                return self._reply_in_slices(name, body, trusted=trusted)
+            return self._malformed("it is nested too deeply for a request without the token")
         except InvalidObject as error:
             return self._malformed(error)
 
@@ -97,7 +99,7 @@ class AdmissionEndpoint:
             except InvalidObject as error:
                 return self._malformed(error)
 
-    def _malformed(self, error: InvalidObject) -> Answer:
+    def _malformed(self, error: InvalidObject | str) -> Answer:
         reason = f"not an AdmissionReview: {error}"
         return refusal(400, reason, partial(self._answered, NO_RING, "malformed"))
 

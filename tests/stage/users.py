@@ -253,7 +253,7 @@ class Users:
     async def ask(self) -> None:
         """Send reviews that lead to no object, as the API server or as somebody who guesses.
 
-        Whether the object is deep makes no difference, and a guess takes no room.
+        To the API server it makes no difference that an object is deep; a guess takes no room.
         """
         self._numbers += 1
         ready = [each for each in self.stage.replicas.values() if each.is_ready]
@@ -267,7 +267,7 @@ class Users:
                     path = f"/{token}/webhooks/sharder/controllerring/{RING}"
                     answer = await replica.review(path, REVIEW % (spec, name.encode()))
                     answers.append(b'"patch"' in answer)
-        if answers == [True, False]:
+        if token == TOKEN and answers == [True, False]:
             self.odd.append(f"{name} gets no shard because it is deep")
         ring, meta = replica.snapshot, ObjectMeta(name=name, namespace="default")
         asked = PartialObject(api_version="example.com/v1", kind="Website", metadata=meta)

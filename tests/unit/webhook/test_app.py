@@ -238,8 +238,15 @@ async def test_only_post_is_served(method: str) -> None:
     assert result.headers[b"allow"] == b"POST"
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"request":{}}', b'{"request":{"uid":""}}'])
-async def test_an_invalid_review_is_a_bad_request_with_a_reason_of_one_line(body: bytes) -> None:
+DEEP = b'{"request":{"uid":"a","object":%b}}' % (b"[" * 2_000 + b"]" * 2_000)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'{"request":{}}', b'{"request":{"uid":""}}', DEEP]
+)
+async def test_an_invalid_or_deep_review_of_a_stranger_is_refused_with_a_reason_of_one_line(
+    body: bytes,
+) -> None:
     counts = Counts()
 
     result = await exchange(app_with(counts=counts), body)
