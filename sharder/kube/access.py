@@ -47,6 +47,7 @@ class Authorization:
         self._read = read
         self._token = Token("")
         self._fresh_until = 0.0
+        self._lock = asyncio.Lock()
 
     async def header(self) -> str:
         """Return the value, empty if there is none.
@@ -54,16 +55,23 @@ class Authorization:
         Raises:
             Unavailable: it cannot be read again.
         """
-        loop = asyncio.get_running_loop()
-        if loop.time() >= self._fresh_until:
-            try:
-                # At first a plugin can ask the user, who takes long to answer.
-                async with asyncio.timeout(_READ_SECONDS if self._fresh_until else None):
-                    self._token = await self._read()
-            except (ConfigError, OSError, ValueError) as error:
-                raise Unavailable(f"cannot read the credentials: {error}") from error
-            self._fresh_until = loop.time() + self._token.lifetime
+        if self._is_stale():
+            async with self._lock:
+                if self._is_stale():
+                    await self._read_again()
         return self._token.value
+
+    def _is_stale(self) -> bool:
+        return asyncio.get_running_loop().time() >= self._fresh_until
+
+    async def _read_again(self) -> None:
+        try:
+            # At first a plugin can ask the user, who takes long to answer.
+            async with asyncio.timeout(_READ_SECONDS if self._fresh_until else None):
+                self._token = await self._read()
+        except (ConfigError, OSError, ValueError) as error:
+            raise Unavailable(f"cannot read the credentials: {error}") from error
+        self._fresh_until = asyncio.get_running_loop().time() + self._token.lifetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Facts about `sharder.kube.access`: kubeconfigs and accounts, by what a server gets to see."""
 
+import asyncio
 import base64
 import json
 import ssl
@@ -7,6 +8,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from textwrap import dedent
+from unittest.mock import Mock
 
 import pytest
 from aiohttp import web
@@ -79,6 +81,14 @@ async def test_a_plugin_is_run_once_while_its_token_is_valid(
 
     assert await authorization(script, str(tmp_path / "config")) == "Bearer of-plugin"
     assert (tmp_path / "runs").read_text() == "x"
+
+
+async def test_all_that_wait_for_credentials_share_one_read() -> None:
+    read = Mock(side_effect=lambda: asyncio.sleep(0, access.Token("abc")))
+    header = access.Authorization(read).header
+
+    assert set(await asyncio.gather(header(), header())) == {"abc"}
+    assert read.call_count == 1
 
 
 @pytest.mark.parametrize(
