@@ -1,10 +1,9 @@
 """The endpoint of admission: bytes → decode → decide → encode → bytes.
 
 It does no I/O and rebuilds nothing, so a plain call answers each request, except for those of the
-API server that take long: these are decoded in slices, one request at a time.
+API server that take long: these are decoded in slices.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +15,7 @@ from sharder.core.names import WEBHOOK_PATH_PREFIX, RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.metrics.collectors import Metrics
 from webhook.messages import MAX_STRANGER_BYTES, Answer, Body, Reply, Route, refusal
-from webhook.review_codec import Reviewed, decode, decode_in_slices, encode
+from webhook.review_codec import Lanes, Reviewed, decode, decode_in_slices, encode
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +64,7 @@ class AdmissionEndpoint:
         self._trusts = trusts
         self._max = max_request_bytes
         self._not_answered = partial(self._answered, NO_RING)
-        self._slow = asyncio.Lock()
+        self._lanes = Lanes()
 
     def route(self, path: str) -> Route:
         """Return how reviews at a path below the webhook's prefix are answered."""
@@ -93,11 +92,11 @@ class AdmissionEndpoint:
             return self._malformed(error)
 
     async def _reply_in_slices(self, name: RingName, body: Body, *, trusted: bool) -> Answer:
-        async with self._slow:
-            try:
-                return self._answer(name, await decode_in_slices(body), trusted=trusted)
-            except InvalidObject as error:
-                return self._malformed(error)
+        try:
+            request = await decode_in_slices(body, self._lanes)
+        except InvalidObject as error:
+            return self._malformed(error)
+        return self._answer(name, request, trusted=trusted)
 
     def _malformed(self, error: InvalidObject | str) -> Answer:
         reason = f"not an AdmissionReview: {error}"

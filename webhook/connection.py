@@ -20,8 +20,8 @@ from typing_extensions import override
 from webhook.messages import Answer, App, Body, Route, encode, refusal
 
 MAX_HELD_BYTES: Final = 64 * 1024 * 1024
-"""Limit of all incomplete bodies together: two of the largest that the API server sends.  A body
-that arrives in one piece is never counted."""
+"""Limit of all bodies together that are incomplete or wait for an answer: two of the largest that
+the API server sends.  A body that arrives in one piece and is answered at once is not counted."""
 
 MAX_HEAD_BYTES: Final = 16 * 1024
 """Limit of the request line and the headers, of trailers, and of what is around chunks.
@@ -50,10 +50,10 @@ class Port:
         self.date = b""
         """The time, for the header of answers."""
         self._held: dict[Connection, int] = {}
-        """The sizes of incomplete bodies; the oldest request is first."""
+        """The sizes of the bodies; the oldest request is first."""
 
     def hold(self, connection: "Connection", size: int) -> None:
-        """Note the size of an incomplete body; refuse the oldest of strangers if all are large."""
+        """Note the size of a body; refuse the oldest of strangers if all together are large."""
         self._held[connection] = size
         while sum(self._held.values()) > MAX_HELD_BYTES:
             strangers = (each for each in self._held if not each.is_trusted)
@@ -183,7 +183,7 @@ class Connection(asyncio.Protocol):
         """Take a part of the body."""
         self._idle_bytes = 0
         route = self._route
-        if route is None or self._is_ending:
+        if route is None or self._is_ending or self.answering is not None:
             return
         if self._body:
             # Appending must not copy what came before.
@@ -206,12 +206,14 @@ class Connection(asyncio.Protocol):
             return
         self._keep = self._parser.should_keep_alive()
         reply = self._route.reply(self._body)
-        self._port.release(self)
-        self._route, self._body = None, b""
         if isinstance(reply, Answer):
+            self._forget()
             self._send(reply)
         else:
             self.answering = asyncio.get_running_loop().create_task(self._finish(reply))
+            # A task that is cancelled before it starts leaves its reply open.
+            self.answering.add_done_callback(lambda _: reply.close())
+            self._port.hold(self, len(self._body))
 
     # How requests end.
 
@@ -222,6 +224,7 @@ class Connection(asyncio.Protocol):
             log.exception("request failed: report this bug")
             answer = refusal(HTTPStatus.INTERNAL_SERVER_ERROR)
         self.answering = None
+        self._forget()
         self._send(answer)
 
     def _send(self, answer: Answer) -> None:
@@ -251,13 +254,20 @@ class Connection(asyncio.Protocol):
 
     def _drop(self, outcome: str) -> None:
         """Forget the present request without an answer to it, and count it."""
-        self._port.release(self)
-        route, self._route, self._body = self._route, None, b""
+        route = self._route
+        self._forget()
         if route is not None:
             route.refused(outcome, perf_counter() - (self._began or self.idle_since))
 
+    def _forget(self) -> None:
+        self._port.release(self)
+        self._route, self._body = None, b""
+
     def overload(self) -> None:
-        """Refuse the incomplete request, whose body must be dropped."""
+        """Refuse the request, whose body must be dropped."""
+        if self.answering is not None:
+            self.answering.cancel()
+            self.answering = None
         self._refuse(503, "too many large requests at once", "overloaded")
 
     def expire(self, now: float) -> None:

@@ -96,7 +96,15 @@ def decode(body: Body) -> Reviewed:
     return _request_of(request, request.object, request.old_object, body)
 
 
-async def decode_in_slices(body: Body) -> Reviewed:
+class Lanes:
+    """In each lane, one review is decoded at a time: a deep one can take a second."""
+
+    def __init__(self) -> None:
+        """Start with nothing in the lanes."""
+        self.deep, self.large = asyncio.Lock(), asyncio.Lock()
+
+
+async def decode_in_slices(body: Body, lanes: Lanes) -> Reviewed:
     """Decode like `decode`, however large or deep the object is, and let others run in between.
 
     Raises:
@@ -106,15 +114,17 @@ async def decode_in_slices(body: Body) -> Reviewed:
         request = request_in(body, _LARGE_REVIEW)
     except RecursionError:
         kept = []
-        for piece in pieces(body):
-            kept.append(piece)
-            await asyncio.sleep(0)
-        return await decode_in_slices(b"".join(kept))
+        async with lanes.deep:
+            for piece in pieces(body):
+                kept.append(piece)
+                await asyncio.sleep(0)
+        return await decode_in_slices(b"".join(kept), lanes)
     if isinstance(request, Reviewed):
         return request
     try:
-        new = await _object_in(request.object)
-        old = await _object_in(request.old_object)
+        async with lanes.large:
+            new = await _object_in(request.object)
+            old = await _object_in(request.old_object)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return Reviewed(uid=request.uid, problem=str(error))
     return _request_of(request, new, old, body)

@@ -50,23 +50,25 @@ async def test_only_a_client_with_the_token_sends_large_reviews() -> None:
     assert counts.answers == [("", "too_large")] * 2 + [("demo", "assigned")] * 2
 
 
-async def test_where_incomplete_bodies_are_too_large_the_oldest_of_strangers_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("waiting", [False, True])
+async def test_where_bodies_that_wait_are_too_large_the_oldest_of_strangers_is_refused(
+    waiting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "MAX_HELD_BYTES", 2_500)
-    counts = Counts()
+    monkeypatch.setattr(limits, "MAX_HELD_BYTES", 5_000)
+    counts, refused = Counts(), list[str]()
     port = port_of(app_with(counts=counts))
-    paths = (TRUSTED_PATH, PATH, PATH, TRUSTED_PATH)
+    deep = b'{"request":{"uid":"a","object":{"a":%b}}}' % (b"[" * 1_000 + b"]" * 1_000)
+    paths = (TRUSTED_PATH, PATH, PATH, TRUSTED_PATH, TRUSTED_PATH)
     clients = [connected(port) for _ in paths]
 
     for (client, _), path in zip(clients, paths, strict=True):
-        client.data_received(head_of(path=path, length=2_000))
-        client.data_received(b"x" * 1_000)
+        client.data_received(head_of(path=path, length=len(deep) + (path == PATH or not waiting)))
+        client.data_received(deep)
+        refused.append("".join(str(int(bool(wire.written))) for _, wire in clients))
 
-    written = [wire.written for _, wire in clients]
-    assert [bool(each) for each in written] == [False, True, True, False]
-    assert answer_in(written[1]).status == 503
-    assert counts.answers == [("", "overloaded")] * 2
+    assert refused == ["00000", "00000", "01000", "01100", "11100"]
+    assert [answer_in(wire.written).status for _, wire in clients[:3]] == [503] * 3
+    assert counts.answers == [("", "overloaded")] * 3
 
 
 async def test_a_client_that_does_not_read_is_not_read_and_in_the_end_cut_off() -> None:
@@ -193,9 +195,11 @@ OWNERS: Json = [{"apiVersion": "v1", "kind": "A", "name": "a", "uid": "u"}] * 30
 )
 async def test_while_a_review_takes_long_others_are_answered(hostile: bytes) -> None:
     port, counts = port_of(app_with()), []
-    (slow, its), (other, others) = connected(port), connected(port)
+    (slow, its), (other, others), (big, bigs) = (connected(port) for _ in range(3))
+    body = large(MAX_STRANGER_BYTES)
 
     slow.data_received(head_of(path=TRUSTED_PATH, length=len(hostile)) + hostile)
+    big.data_received(head_of(path=TRUSTED_PATH, length=len(body)) + body)
     while not its.written:
         other.data_received(head_of(length=len(BODY)) + BODY)
         await asyncio.sleep(0)
@@ -204,3 +208,4 @@ async def test_while_a_review_takes_long_others_are_answered(hostile: bytes) -> 
     assert len(counts) > 30
     assert counts == [*range(1, len(counts) + 1)]
     assert answer_in(its.written).status == 200
+    assert bool(bigs.written) is (WIDE in hostile)  # what is merely large has a lane of its own
