@@ -50,9 +50,9 @@ async def _deliver(
     seen = [_seen(line, view) for line in batch if line]
     events = [event for _, event in seen]
     shown = [each.meta for each in events if is_main and each.shows]
+    for event in events:
+        _end_initial(stream, event, view.here, is_all=is_main and not any(stream.sight.selectors))
     if is_main:
-        for event in events:
-            _end_initial(stream, event, view.here)
         gone = [each.meta for each in events if each.type == "DELETED"]
         await view.ready(before, stream.sight.resource, shown, gone, stream)
     with view.here.delivering(shown):
@@ -72,9 +72,12 @@ def _seen(line: bytes, view: View) -> tuple[bytes, Event]:
     return b"" if event.type == "ADDED" else gone, Event("DELETED", event.object)
 
 
-def _end_initial(stream: Stream, event: Event, here: Here) -> None:
-    """Record what the controller is about to see gone by the end of the initial events."""
-    sight, meta, is_all = stream.sight, event.meta, not any(stream.sight.selectors)
+def _end_initial(stream: Stream, event: Event, here: Here, *, is_all: bool) -> None:
+    """Record what the controller is about to see gone by the end of the initial events.
+
+    These show the main objects of a namespace, or of all, if `is_all`.
+    """
+    sight, meta = stream.sight, event.meta
     if meta.annotation(INITIAL_END) == "true":
         stream.latest = None
         if is_all:

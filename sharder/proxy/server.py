@@ -1,7 +1,6 @@
 """Answer the controller as an API server in which only the objects of this shard exist."""
 
 import logging
-from contextlib import nullcontext
 from typing import Final
 
 from aiohttp import web
@@ -115,9 +114,8 @@ class ProxyServer:
 
     async def _list_children(self, request: web.Request, target: Target) -> web.StreamResponse:
         labels, streams = self._view.labels_of(target.resource), self._view.streams
-        begins_watch = request.query.get("resourceVersion")  # otherwise it reads only
-        sight = _sight(request, target)
-        with streams.listing(sight) if begins_watch else nullcontext():
+        begins_watch = bool(request.query.get("resourceVersion"))  # otherwise it can be a read
+        with streams.listing(_sight(request, target), begins_watch=begins_watch):
             if labels:
                 return await self._forward.copy(request, labels=labels)
             answer, listed = await self._forward.listed(request, labels="")

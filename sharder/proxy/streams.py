@@ -96,7 +96,7 @@ class Stream:
     initial: set[str] = field(default_factory=set)
     """The uids of main objects in the initial events, until their end."""
     latest: dict[tuple[GroupResource, Selectors], LatestVersions] | None = None
-    """The children by resource and selectors, during the initial events; else None.
+    """The children by resource and selectors, during initial events that will end; else None.
 
     All of these events are older than a list of children, so one list serves them all."""
     lines: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(100))
@@ -111,12 +111,19 @@ class Streams:
         self._clock = clock
         self._same = same
         self._open = dict[Stream, None]()
+        self._lists = list[Sight]()
+        """The lists that are under way."""
         self._left = dict[Sight, float]()
         """When the controller listed what it does not watch yet, or its last watch ended."""
 
     def is_watching(self, resource: GroupResource) -> bool:
         """Return whether the controller watches a resource."""
         return any(each.sight.resource == resource for each in self._open)
+
+    def is_listing(self, resource: GroupResource) -> bool:
+        """Return whether the controller is shown a list of a resource, which will end."""
+        initial = (s.latest is not None for s in self._open if s.sight.resource == resource)
+        return any(sight.resource == resource for sight in self._lists) or any(initial)
 
     def is_unwatched(self, resource: GroupResource, seconds: float) -> bool:
         """Return whether the controller has not watched a resource for so long, or never."""
@@ -125,13 +132,17 @@ class Streams:
         return not self.is_watching(resource) and since >= seconds
 
     @contextmanager
-    def listing(self, sight: Sight) -> Iterator[None]:
-        """Expect a watch from now on: a list is its beginning."""
-        self._left[sight] = inf
+    def listing(self, sight: Sight, *, begins_watch: bool) -> Iterator[None]:
+        """Record that a list is under way, and expect a watch from now on if it begins one."""
+        self._lists.append(sight)
+        if begins_watch:
+            self._left[sight] = inf
         try:
             yield
         finally:
-            self._leave(sight)
+            self._lists.remove(sight)
+            if begins_watch:
+                self._leave(sight)
 
     @contextmanager
     def opened(self, sight: Sight, version: str) -> Iterator[Stream]:

@@ -63,9 +63,10 @@ def test_only_the_newest_watches_are_expected_to_return() -> None:
     assert numbers == set(range(1, MAX_EXPECTED + 1))
 
 
-async def test_an_object_waits_for_a_watch_that_begins_with_a_list() -> None:
+async def test_an_object_waits_for_a_list_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sharder.proxy.view.HELD_SECONDS", 0.1)
     shard = Shard()
-    with shard.streams.listing(ALL):
+    with shard.streams.listing(ALL, begins_watch=True):
         assert not await shard.is_ready()
 
 
