@@ -149,11 +149,10 @@ class _Play:
 
     async def _rest(self) -> None:
         """Wait until all is in its place; note what is not in the end."""
-        free: dict[str, Json] = {"maxMovesPerMinute": None, "paused": None}
+        free: dict[str, Json] = {"maxMovesPerMinute": None}
         if "attach" in self.setup.extras:
             free["drainTimeout"] = "4m"  # an edit: no event shows a child without label
-        spec: Json = {"resources": self.setup.resources, "movement": free}
-        await self.users.insist("PATCH", f"{RINGS_PATH}/{RING}", {"spec": spec})
+        await self.users.insist("PATCH", f"{RINGS_PATH}/{RING}", {"spec": {"movement": free}})
         loop = asyncio.get_running_loop()
         until = loop.time() + REST_SECONDS
         while loop.time() < until:

@@ -13,6 +13,7 @@ from sharder.core.errors import ApiError, Conflict, NotFound
 from sharder.core.names import CORDONED_ANNOTATION, EVACUATE_ANNOTATION, ObjectRef
 from sharder.kube.client import MERGE_PATCH
 from sharder.kube.typed_stores import LEASES
+from sharder.runtime.task_pool import finishing
 from sharder.sdk.testing.requests import Client
 from tests.history.traces import Happening, Request
 from tests.stage.actors import POD_NAME, RING, SHARD_ACCOUNT, TOKEN, Actor
@@ -276,16 +277,19 @@ class Users:
             self.odd.append(f"{name} takes room, by a guess")
 
     async def insist(self, method: str, path: str, body: Json = None) -> None:
-        """Send a request until it has success, or is about nothing that is there."""
-        while True:
-            try:
-                await self.stage.write(method, path, body)
-            except NotFound:
-                return
-            except ApiError:
-                await asyncio.sleep(0.5)
-            else:
-                return
+        """Send a request until it has success, or nothing is there; also at the end of a play."""
+
+        async def send() -> None:
+            while True:
+                try:
+                    with suppress(NotFound):
+                        await self.stage.write(method, path, body)
+                except ApiError:
+                    await asyncio.sleep(0.5)
+                else:
+                    return
+
+        await finishing(send, 30)
 
     async def _describe(self, annotation: str) -> None:
         value: Json = self.rng.choice(["true", None])

@@ -26,8 +26,6 @@ ALL = Sight(PODS, "", Selectors(labels="app=a"))
 
 @dataclass
 class Pods:
-    """The pods of the API server, which fails at first."""
-
     failures: int = 0
     asked: list[tuple[str, ...]] = field(default_factory=list)
 
@@ -48,7 +46,6 @@ class Shard:
         self.here.listed(JOBS, [JOB], "5")
 
     async def is_ready(self) -> bool:
-        """Return whether the job can be delivered within a second."""
         ready = asyncio.ensure_future(self.view.ready(self.view.shown, JOBS, [JOB]))
         return bool((await asyncio.wait([ready], timeout=1))[0])
 
