@@ -76,7 +76,7 @@ def play(setup: Setup) -> Result:
     if not setup.fence and any(fault.target == TWIN for fault in one.planned):
         verdict.born_twice.clear()  # docs/limits.md 5: children of the shard go elsewhere
     if RESTORE in setup.extras:  # etcd has forgotten renewals, children and owners
-        verdict = replace(verdict, robbed=[], born_twice=[], overlaps=[])
+        verdict = replace(verdict, robbed=[], born_twice=[], overlaps=[], foreign=[])
     if STUBBORN in setup.extras:  # a parent that goes on leaves its child behind
         verdict = replace(verdict, behind=[], born_twice=[])
     problems = [*one.odd, *(f"{name} does not end" for name in stage.loop.endless)]
