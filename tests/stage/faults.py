@@ -62,12 +62,12 @@ class Faults:
         }
         await act[fault.kind](fault)
 
-    async def fail(self, each_second: float) -> None:
-        """Let single requests fail, lose answers, and compact the storage."""
+    async def fail(self, each_second: float, *, loses: bool) -> None:
+        """Let single requests fail, lose answers if it `loses` any, and compact the storage."""
         while each_second:
             await asyncio.sleep(self.rng.expovariate(each_second))
             link = self.actor(self.rng.choice([*SHARDS, *SHARDERS])).link
-            match self.rng.choice(["status", "answer", "compact"]):
+            match self.rng.choice(["status", *["answer"] * loses, "compact"]):
                 case "status":
                     link.failing.append(self.rng.choice([409, 429, 500, 503]))
                 case "answer":

@@ -40,7 +40,7 @@ FAILING_SECONDS: Final = 25.0
 STUBBORN_SECONDS: Final = 38.0
 """So long some children cannot be written: their parents go on before that."""
 RESTORED: Final = {Kind.KILL, Kind.TERMINATE}
-"""All other faults can hide that etcd was restored (docs/limits.md)."""
+"""All other faults, and lost answers, can hide that etcd was restored (docs/limits.md)."""
 BACKUP_SECONDS: Final = 8.0
 """How old the state is to which etcd is restored."""
 QUIET_SECONDS: Final = 60.0
@@ -125,8 +125,8 @@ class _Play:
         began = loop.time()
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(self._keep_running()), group.create_task(self._collect())]
-            failing, evacuating = self.faults.fail(self.setup.errors), self.faults.evacuate()
-            acting = self.users.act(self.setup.rate)
+            failing = self.faults.fail(self.setup.errors, loses=RESTORE not in self.setup.extras)
+            acting, evacuating = self.users.act(self.setup.rate), self.faults.evacuate()
             beside.append(group.create_task(self._watch()))
             restoring = group.create_task(self._restore())
             users = [group.create_task(each) for each in (acting, failing, evacuating)]
