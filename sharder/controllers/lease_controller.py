@@ -23,6 +23,9 @@ from sharder.runtime.error_log import Once
 _log = logging.getLogger(__name__)
 
 
+CONFLICT_SECONDS = 1.0
+"""Seconds from a conflict until the Lease is reconciled again, unless its event comes earlier."""
+
 MAX_REPORTED = 2 * MAX_LEASES
 """Limit on the remembered invalid Leases with an Event: more forged Leases get no Event."""
 
@@ -56,7 +59,8 @@ class LeaseController:
     async def reconcile(self, ref: ObjectRef) -> float | None:
         """Do what the Lease needs now; return the seconds until the next reconcile.
 
-        A lost race needs no retry: the other write arrives as an event.
+        After a lost race the other write arrives as an event, but not every conflict is one: the
+        API server or a webhook can refuse a write so.
         """
         observed = self._cache.membership.observed(ref)
         if observed is None:
@@ -74,7 +78,9 @@ class LeaseController:
             return None
         try:
             return await self._care_for(observed)
-        except (Conflict, NotFound):
+        except Conflict:
+            return CONFLICT_SECONDS
+        except NotFound:
             return None
 
     async def _care_for(self, observed: ObservedLease) -> float | None:
