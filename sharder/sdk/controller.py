@@ -173,7 +173,6 @@ class Controller:
     async def _reconcile(self, ref: ObjectRef) -> float | None:
         if self._is_stopping or self.owned.ownership(ref) is not Ownership.OURS:
             return None
-        self._require_lease()
         try:
             async with asyncio.timeout(None) as scope:
                 self._running[ref] = _Running(scope)
@@ -181,6 +180,7 @@ class Controller:
                 await self._context.main.progress.until_written()
                 if self.owned.ownership(ref) is not Ownership.OURS:
                     return None
+                self._require_lease()  # nothing is awaited from here to the author's function
                 return await self._runner.run(ref)
         except TimeoutError:
             return None

@@ -14,11 +14,13 @@ from sharder.sdk.testing.rules import merge
 from sharder.sdk.testing.writer import Admission, Attributes
 from sharder.shard.objects import Document
 from tests.unit.sdk.scene import (
+    CONFIGMAPS,
     DRAIN,
     ME,
     OTHER,
     OWNER,
     SECRETS,
+    TIMING,
     Controller,
     Scene,
     Webhook,
@@ -33,11 +35,9 @@ async def test_a_failed_reconcile_is_logged_and_tried_again_after_a_back_off(
     errors: list[Exception] = [ValueError("bad key"), NotOwned("moved away")]
     scene, controller = Scene(), Controller(errors=errors)
     await scene.create_secret("one")
-
     async with at_work(scene, controller) as (_, task):
         await scene.clock.advance(60)
         await scene.create_secret("sound")
-
         assert controller.started == ["one", "one", "one", "sound"]
         assert not task.done()
     told = [
@@ -60,20 +60,17 @@ async def test_a_reconcile_is_cancelled_when_its_object_has_moved_by_force(
 ) -> None:
     scene, controller = Scene(), Controller(is_held=True)
     ref = await scene.create_secret("one")
-
     async with at_work(scene, controller):
         if not is_watched:
             await _list_again(scene.secrets)
         await scene.label(ref, {OWNER: OTHER})
         await scene.clock.advance(2)
-
         assert controller.cancelled == ["one"]
 
 
 async def test_a_drain_that_is_withdrawn_lets_the_work_go_on_and_the_next_grace_is_whole() -> None:
     scene, controller = Scene(), Controller(is_held=True)
     ref = await scene.create_secret("one")
-
     async with at_work(scene, controller, drain_grace=timedelta(seconds=4)):
         await scene.drain(ref)
         await scene.clock.advance(3)
@@ -87,7 +84,6 @@ async def test_a_drain_that_is_withdrawn_lets_the_work_go_on_and_the_next_grace_
         await settle()
         await scene.let_watches_flow()
         await scene.clock.advance(30)
-
         assert controller.cancelled == []
         assert controller.started == ["one", "one"]
         assert await scene.labels(ref) == {OWNER: ME}
@@ -96,20 +92,29 @@ async def test_a_drain_that_is_withdrawn_lets_the_work_go_on_and_the_next_grace_
 async def test_objects_wait_for_a_worker_and_no_drain_does() -> None:
     scene, controller = Scene(), Controller(is_held=True)
     await scene.create_secret("busy")
-
     async with at_work(scene, controller, workers=1):
         ref = await scene.create_secret("waiting")
         assert controller.started == ["busy"]
         await scene.drain(ref)
-
         assert controller.started == ["busy"]
         assert await scene.labels(ref) == {}
+
+
+async def test_no_reconcile_begins_when_the_lease_has_ended_while_its_children_are_read() -> None:
+    scene, controller = Scene(), Controller()
+    async with at_work(scene, controller, cache=["configmaps"]):
+        scene.hold_up_watches(CONFIGMAPS)
+        child: Json = {"metadata": {"name": "child", "labels": {OWNER: ME}}}
+        await scene.configmaps.create("default", child)
+        await scene.create_secret("one")
+        scene.clock._elapsed += TIMING.lease_duration  # as when the process is paused
+        await scene.let_watches_flow()
+        assert controller.started == []
 
 
 async def test_an_acknowledgement_whose_answer_was_lost_is_not_sent_again() -> None:
     scene, controller = Scene(), Controller(is_held=True)
     ref = await scene.create_secret("one")
-
     async with at_work(scene, controller):
         await scene.drain(ref)
         scene.secrets.lose(Unavailable("no answer"))
@@ -117,7 +122,6 @@ async def test_an_acknowledgement_whose_answer_was_lost_is_not_sent_again() -> N
         await settle()
         await scene.label(ref, {OWNER: OTHER})
         await scene.clock.advance(30)
-
         assert await scene.labels(ref) == {OWNER: OTHER}
 
 
@@ -158,7 +162,6 @@ async def test_an_acknowledgement_that_a_webhook_reverted_is_sent_again_with_bac
         assert told.startswith("drain of default/one not acknowledged: its labels were restored")
         webhooks.end()
         await scene.clock.advance(60)
-
         assert (await scene.labels(ref)).keys() == set()
 
 
@@ -174,14 +177,12 @@ async def test_a_shard_does_not_end_its_leave_while_a_reverted_object_is_still_i
         assert not task.done()
         webhooks.end()
         await scene.clock.advance(60)
-
         assert task.done()
 
 
 async def test_work_goes_on_when_a_reverted_drain_is_withdrawn() -> None:
     scene, controller = Scene(), Controller()
     ref = await scene.create_secret("one")
-
     async with at_work(scene, controller):
         webhooks = Webhooks(scene, touch=False)
         await scene.drain(ref)
@@ -190,7 +191,6 @@ async def test_work_goes_on_when_a_reverted_drain_is_withdrawn() -> None:
         assert controller.started == ["one", "one"]
         before = webhooks.writes
         await scene.drain(ref)
-
         assert webhooks.writes == before + 1  # its back-off began anew
 
 
@@ -206,13 +206,11 @@ async def test_work_goes_on_when_a_reverted_drain_is_withdrawn() -> None:
 async def test_a_child_of_something_else_leads_to_nothing(reference: dict[str, Json]) -> None:
     scene, controller = Scene(), Controller()
     await scene.create_secret("one")
-
     async with at_work(scene, controller):
         owner = {"apiVersion": "v1", "controller": True, **reference}
         metadata: Json = {"name": "child", "labels": {OWNER: ME}, "ownerReferences": [owner]}
         await scene.configmaps.create("default", {"metadata": metadata})
         await settle()
-
         assert controller.started == ["one"]
 
 
