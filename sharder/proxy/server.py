@@ -142,9 +142,7 @@ class ProxyServer:
             await response.prepare(request)
             if is_main:
                 view.show(sight)
-            since = "" if sends_initial else version
-            with view.streams.opened(sight, since) as stream:
-                stream.latest = {} if sends_initial else None
+            with view.streams.opened(sight, version, sends_initial=sends_initial) as stream:
                 await copy(view, stream, response, answer)
             return response
 

@@ -145,10 +145,16 @@ class Streams:
                 self._leave(sight)
 
     @contextmanager
-    def opened(self, sight: Sight, version: str) -> Iterator[Stream]:
-        """Follow a stream that begins after a version, or without one with a list."""
-        is_after_list = version.isdecimal() and version != "0"
+    def opened(
+        self, sight: Sight, version: str, *, sends_initial: bool = False
+    ) -> Iterator[Stream]:
+        """Follow a stream that begins after a version, or with initial events.
+
+        Only if it `sends_initial` ones by request does it show where they end.
+        """
+        is_after_list = version.isdecimal() and version != "0" and not sends_initial
         stream = Stream(sight, int(version) if is_after_list else None)
+        stream.latest = {} if sends_initial else None
         self._open[stream] = None
         self._left.pop(sight, None)
         try:
