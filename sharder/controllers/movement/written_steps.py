@@ -14,7 +14,6 @@ from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ObjectKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.errors import Conflict
-from sharder.core.leases.membership import Standing
 from sharder.core.movement.release import UNKNOWN, Release, fingerprint
 from sharder.core.movement.step import Assign, Drain, Send, Step
 from sharder.core.names import RingName, ShardName
@@ -122,7 +121,8 @@ class WrittenSteps:
             self._ports.clock.monotonic(),
         )
         handover = self._ports.metrics.times["handover_seconds"]
-        ended = None if last is None else self._last_worked(snapshot, last)
+        membership = self._ports.cache.membership
+        ended = None if last is None else membership.last_worked(snapshot.name, last)
         if ended is not None and now - ended < ENDED_SECONDS:
             handover.observe(now - ended, key.ring, LOST)
         elif last is not None and seen is not None:
@@ -130,11 +130,6 @@ class WrittenSteps:
         if last != shard:
             self._ports.on_assigned(key.ring, last, shard)
         self._table.settle(key)
-
-    def _last_worked(self, snapshot: RingSnapshot, shard: ShardName) -> float | None:
-        is_gone = snapshot.members.standing_of(shard) is Standing.GONE
-        membership = self._ports.cache.membership
-        return membership.last_worked(snapshot.name, shard) if is_gone else None
 
 
 def _missing(snapshot: RingSnapshot, result: PartialObject, step: Step) -> str:

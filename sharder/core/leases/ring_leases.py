@@ -156,10 +156,12 @@ class RingLeases:
         )
 
     def last_worked(self, name: str, blind: float) -> Iterator[float]:
-        """Yield when a shard that has stopped was last known to work, by each of its Leases.
+        """Yield when a shard that is gone was last known to work, by each of its Leases.
 
         `blind` are the seconds of all outages.
         """
+        if not self._takes_for_gone(name):
+            return  # `departed` has times to come
         yield from (until for ref, until in self.departed.items() if ref.name == name)
         for ref, seen in self.known.items():
             if ref.name == name and is_given_up(seen.lease) and seen.worked is not None:

@@ -256,4 +256,8 @@ def test_a_shard_worked_last_before_it_released_or_lost_its_lease_or_two_duratio
     membership.see(lease(A, holder=SHARDER_IDENTITY, seconds=30), AT + 50)
     membership.see(lease(A, holder=""), AT + 60)
 
+    members(membership, AT + 60)
     assert [membership.last_worked(DEMO, each) for each in (A, B, C)] == [AT + 5, AT, AT + 30]
+    membership.returned(DEMO, A, AT + 60)
+    members(membership, AT + 60)
+    assert membership.last_worked(DEMO, A) is None, "it can work again"
