@@ -114,7 +114,8 @@ class Client:
         max_bytes: int | None,
     ) -> bytes:
         """Do what `request` does."""
-        async with self._opened(call, ClientTimeout(total=timeout)) as response:
+        limit = ClientTimeout(total=timeout, sock_read=REQUEST_SECONDS)
+        async with self._opened(call, limit) as response:
             return await read(response, max_bytes)
 
     @asynccontextmanager

@@ -138,7 +138,8 @@ class NetworkClient(kube.Client):
         timeout: float,
         max_bytes: int | None,
     ) -> bytes:
-        status, answer = await self.exchange(call_of(self.user, call), timeout)
+        limit = min(timeout, kube.REQUEST_SECONDS) if call.method == "GET" else timeout
+        status, answer = await self.exchange(call_of(self.user, call), limit)
         if status >= 300:
             raise refusal(status, answer, f"{call.method} {call.path}")
         if max_bytes is not None and len(answer) > max_bytes:
