@@ -96,20 +96,23 @@ async def held_twice(story: Story) -> None:
 
 
 async def returning(story: Story) -> None:
-    """A shard that comes back while its objects are taken keeps them."""
-    leader = await story.begin("p0 p1", sites=8)
-    mine = story.of("p0")
+    """A shard that comes back while its objects are taken keeps them, also without a Lease."""
+    leader = await story.begin("p0 p1 p2", sites=8)
+    mine = story.of("p0"), story.of("p2")
     standby = story.stage.replica("r1")
     await asyncio.sleep(1)
     leader.pause()
-    story.shards["p0"].terminate()
-    await story.until(lambda: story.holder("p0") == "")
+    for name in ("p0", "p2"):
+        story.shards[name].terminate()
+    await story.until(lambda: story.holder("p0") == story.holder("p2") == "")
     await asyncio.sleep(0.1)
     standby.link.stall()
-    await story.join("p0")
+    await story.join("p0 p2")
+    story.shards["p2"].link.is_cut = True
+    await story.lease("p2", "DELETE")
     leader.kill()
     await story.until(lambda: standby.leads)
-    await story.during(3.0, lambda: story.of("p0") == mine)
+    await story.during(3.0, lambda: (story.of("p0"), story.of("p2")) == mine)
 
 
 async def returning_unseen(story: Story) -> None:

@@ -214,6 +214,10 @@ class LeaseGuard:
             else:
                 return self._note(ref, held, sent, found=lease.spec)
         self._held.pop(ref, None)
+        if self._cache.membership.observed(ref) is not None:
+            raise Unavailable(
+                f"lease {ref} is deleted, and the watch does not show what was before"
+            )
         return None
 
     def _note(self, ref: ObjectRef, held: Lease, sent: float, *, found: LeaseSpec) -> _HeldLease:
