@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from sharder.core.leases.state import DEFAULT_DURATION, MAX_DURATION_SECONDS
 from sharder.core.names import SHARDER_IDENTITY
-from tests.history.moments import downs_of, outages_of
+from tests.history.moments import downs_of, outages_of, pauses_of
 from tests.history.traces import Happening, Held, Span, Trace, Write
 
 CLOCK_SECONDS: Final = 0.3
@@ -92,7 +92,9 @@ def hasty(trace: Trace) -> Iterator[str]:
         if moved.acknowledged or moved.stripped or not held or not past[-held].deleted:
             continue
         last = past[-held - 1]
-        seconds = last.seconds if last.seconds <= 2 * MAX_DURATION_SECONDS else DEFAULT_SECONDS
+        # A sharder might not have seen its last duration.
+        seconds = min(each.seconds for each in past if each.is_held)
+        seconds = seconds if seconds <= 2 * MAX_DURATION_SECONDS else DEFAULT_SECONDS
         if moved.taken.at < last.renewed + 2 * seconds - CLOCK_SECONDS:
             yield f"{moved}, {moved.taken.at - last.renewed:.1f} s after the last renewal"
 
@@ -117,12 +119,15 @@ def robberies(trace: Trace) -> Iterator[str]:
     stops = [(each.process, each.at) for each in trace.events if each.kind is Happening.TERMINATED]
     for lease in trace.leases:
         by_shard[lease.shard].append(lease)
+    still = [x for who, spans in pauses_of(trace).items() if who not in by_shard for x in spans]
     for shard, states in by_shard.items():
         for before, after in pairwise(states):
             if not before.is_held or after.holder != SHARDER_IDENTITY:
                 continue
             silence = Span(begin=before.renewed, end=after.renewed)
             outage = sum(_common(silence, each) for each in outages)
+            if any(each.touches(silence.begin, silence.end, after=0) for each in still):
+                outage = 0.0  # who is paused sees no outage
             slack = CLOCK_SECONDS + (OUTAGE_SECONDS if outage else 0.0)
             seconds = silence.end - silence.begin
             is_early = seconds - outage < 2 * before.seconds - slack
