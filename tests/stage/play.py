@@ -27,7 +27,7 @@ APART: Final = 0.3, 2.2
 """Seconds between two faults: many at once find more bugs than many in a row."""
 REST_SECONDS: Final = 60.0
 """So long after the last fault everything is in its place."""
-COUNTED_SECONDS: Final = 45.0
+COUNTED_SECONDS: Final = 60.0
 """And so long after everything is in its place every replica has counted it rightly."""
 KEYS: Final = 20
 """For so many keys replicas have to give the same answer."""

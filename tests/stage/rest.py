@@ -58,7 +58,7 @@ class Rest:
     def waiting(self) -> frozenset[str]:
         """The uids of the objects without a shard for which there is no room, or not where they
         are pinned to."""
-        without = (each.meta for each in self.sites if each.meta.label(OWNER) not in SHARDS)
+        without = (each.meta for each in self.sites if each.meta.label(OWNER) not in self._shards)
         return frozenset(meta.uid for meta in without if not self._goals(meta.label(PIN)))
 
     def _goals(self, pin: str) -> set[str]:
