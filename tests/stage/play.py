@@ -159,8 +159,9 @@ class _Play:
             await asyncio.sleep(2)
             if self._is_at_rest():
                 await self._counted()
-                if self._is_at_rest():  # else a shard fell meanwhile
+                if self._is_at_rest():
                     await self._quiet()
+                if self._is_at_rest():  # else a shard fell meanwhile
                     return
         self.odd += [f"not at rest: {each}" for each in self._out_of_place()]
 
