@@ -3,8 +3,9 @@
 import asyncio
 import random
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -15,12 +16,16 @@ from sharder.core.errors import ApiError
 from sharder.core.names import RingName, owner_label
 from sharder.kube.client import MERGE_PATCH, Client, connect
 from tests.e2e.writers import WriteLog
+from tests.history.absences import absences
 from tests.history.behind import behind
+from tests.history.moments import pauses_of
+from tests.history.traces import Event, Held
 from tests.history.writers import foreign
 from tests.support.eventually import eventually
 
 ACCOUNT: Final = "system:serviceaccount:job-controller:job-controller"
 NAMESPACE: Final = "jobs"
+SHARDER: Final = "sharder-0"
 PODS: Final = 2
 """Of each Job and StatefulSet."""
 OWNER: Final = owner_label(RingName("jobs"))
@@ -94,8 +99,12 @@ class Workloads:
         plane = self.playground.plane
         await asyncio.to_thread(self.playground.install)
         await asyncio.to_thread(plane.apply, ROOT / "hack/manifests/jobs.yaml")
-        self.playground.start_sharder(gracefulShutDown="0s")
+        self.start_sharder()
         await wait_until_ready(self.playground)
+
+    def start_sharder(self) -> None:
+        """Start the sharder, or start it again."""
+        self.playground.start_sharder(SHARDER, gracefulShutDown="0s")
 
     async def create(self, jobs: int) -> None:
         """Create jobs."""
@@ -227,7 +236,10 @@ async def workloads(playground: Playground) -> AsyncIterator[Workloads]:
 class Judge:
     """What the audit log says of all writes."""
 
-    def __init__(self, log: WriteLog) -> None:
+    def __init__(
+        self, log: WriteLog, events: Sequence[Event] = (), leases: Sequence[Held] = ()
+    ) -> None:
+        """`events` are what happened to shards and to the sharder, `leases` when one came back."""
         self.made = defaultdict[str, set[str]](set)
         """The pods that were ever created for each Job and StatefulSet, and the ReplicaSets of
         each Deployment, by the name of their parent."""
@@ -235,5 +247,11 @@ class Judge:
             parent = obj.metadata.controller
             if parent and parent.kind != "ReplicaSet" and obj.kind in {"Pod", "ReplicaSet"}:
                 self.made[parent.name].add(obj.metadata.uid)
-        trace = log.trace(*OWNERS)
+        trace = replace(log.trace(*OWNERS), events=events, leases=leases)
+        leaderless = pauses_of(trace)[SHARDER]
+        self.absences = [
+            each
+            for each in absences(trace)
+            if not any(x.touches(each.span.begin, each.span.end, after=0) for x in leaderless)
+        ]
         self.foreign, self.behind = list(foreign(trace)), list(behind(trace))
