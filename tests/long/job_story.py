@@ -21,7 +21,7 @@ from hack.demo import FAILURES, headline, note
 from hack.playground import Playground
 from sharder.core.names import ObjectRef
 from tests.e2e.writers import WriteLog
-from tests.history.absences import times
+from tests.history.absences import Absence
 from tests.history.traces import Event, Happening, Held
 from tests.long.proxied_pods import ProxiedPods
 from tests.long.workloads import ACCOUNT, PODS, SHARDER, WRITES, Judge, Workloads, workloads
@@ -46,20 +46,20 @@ class Outcome(NamedTuple):
     """Writes of shards to objects of others."""
     behind: int
     """Children that were on another shard when their parent arrived."""
-    longest: float
-    """The most seconds for which one had no shard that works, while a sharder led."""
+    longest: Absence
+    """For how long one had no shard that works, while a sharder led."""
 
     @property
     def is_good(self) -> bool:
         """Whether all is well."""
-        return not any(self[1:5]) and self.longest <= LATE_SECONDS
+        return not any(self[1:5]) and self.longest.seconds <= LATE_SECONDS
 
     @override
     def __str__(self) -> str:
         return (
             f"{self.parents} Jobs, StatefulSets and Deployments: pods and ReplicaSets too many "
             f"{self.too_many}, too few {self.too_few} · writes by non-owners {self.foreign} · "
-            f"children left behind {self.behind} · longest without shard {self.longest:.1f} s"
+            f"children left behind {self.behind} · longest without shard: {self.longest}"
         )
 
 
@@ -235,7 +235,7 @@ async def outcome(directory: Path, *, rounds: int = 1) -> Outcome:
         too_few=sum(max(0, -each) for each in more.values()),
         foreign=len(judge.foreign),
         behind=len(judge.behind),
-        longest=times(judge.absences).longest,
+        longest=max(judge.absences, key=lambda each: each.seconds),
     )
 
 
