@@ -207,7 +207,9 @@ class Story:
 
 def _pods(work: Workloads, ring: str, controllers: str) -> ProxiedPods:
     """Return shards of these controllers, as kube-controller-manager names them."""
-    flags = (f"--controllers={controllers}", "--secure-port=0", "--kubeconfig", "{}")
+    election = ("lease-duration=8s", "renew-deadline=5s", "retry-period=1s")
+    lock = (f"--leader-elect-{each}" for each in election)  # it is not late before this has ended
+    flags = (f"--controllers={controllers}", "--secure-port=0", "--kubeconfig", "{}", *lock)
     return ProxiedPods(
         work.playground,
         work.client,
