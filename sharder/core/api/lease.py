@@ -90,9 +90,15 @@ def read_lease(raw: bytes | msgspec.Raw) -> Lease:
     A text that is too long is replaced by a text that says so and is also invalid.
 
     Raises:
-        msgspec.DecodeError: `raw` is not a Lease.
+        msgspec.DecodeError: `raw` is not a Lease, so it is not from an API server, which checks
+            the shape of Leases; never a `ValidationError`, which would be their author's fault.
     """
-    wire = _DECODER.decode(raw)
+    try:
+        wire = _DECODER.decode(raw)
+    except msgspec.ValidationError as error:
+        raise msgspec.DecodeError(str(error)) from error
+    if not wire.metadata.name:
+        raise msgspec.DecodeError("it has no name")
     meta, spec = wire.metadata, wire.spec
     return Lease(
         metadata=replace(

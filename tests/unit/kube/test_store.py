@@ -228,8 +228,8 @@ async def test_a_watch_lasts_and_only_the_first_after_a_list_need_not_ask_how_fa
     }
 
 
-@pytest.mark.parametrize("answer", [b"<html>", b'{"metadata":{"name":"\xff"}}'])
-async def test_an_answer_that_is_not_json_is_worth_another_try(
+@pytest.mark.parametrize("answer", [b"<html>", b'{"kind":"\xff"}', b"[]", b'{"spec":5}', b"{}"])
+async def test_an_answer_that_is_no_lease_is_worth_another_try(
     script: Script, client: Client, answer: bytes
 ) -> None:
     script.then(answer)

@@ -38,7 +38,7 @@ def test_a_time_that_cannot_be_read_is_none(text: str | None) -> None:
 def wire(**metadata: object) -> bytes:
     """A Lease as the API server sends it."""
     spec = {"holderIdentity": "a", "leaseDurationSeconds": 15, "strategy": "OldestEmulation"}
-    return msgspec.json.encode({"kind": "Lease", "metadata": metadata, "spec": spec})
+    return msgspec.json.encode({"metadata": {"name": "a", **metadata}, "spec": spec})
 
 
 @pytest.mark.parametrize(
