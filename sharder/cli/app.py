@@ -3,6 +3,7 @@
 import gc
 import sys
 from collections.abc import Iterator, Sequence
+from errno import EBADF, EDQUOT, EFBIG, EIO, ENOSPC
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,8 @@ FAILED: Final = 1
 """Exit code of a command that failed."""
 WRONG: Final = 2
 """Exit code of a wrong command line."""
+_OF_OUTPUT: Final = {EBADF, EDQUOT, EFBIG, EIO, ENOSPC}
+"""What a write to standard output can fail with; with a file name it was another file."""
 
 GROUPS: Final = {
     "Look": ("check", "rings", "shards", "objects", "explain", "plan", "dump", "console"),
@@ -58,6 +61,8 @@ def run_command(words: Sequence[str], name: str = "sharder") -> int:
         sys.stdout = None  # the reader has closed the pipe: Python must not flush at exit
         return FAILED
     except OSError as error:
+        if error.filename is not None or error.errno not in _OF_OUTPUT:
+            return _fail(str(error), FAILED)
         # Python 3.13 would flush again at exit, and change the exit code.
         sys.stdout = None
         return _fail(f"cannot print: {error.strerror or error}", FAILED)

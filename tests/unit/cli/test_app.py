@@ -10,7 +10,7 @@ import yaml
 
 from sharder import __version__
 from sharder.cli.app import run_command
-from sharder.cli.command import COMMANDS
+from sharder.cli.command import COMMANDS, Command
 from sharder.core.plan.plan import PlanReport
 
 SHARDER = Path(sys.executable).with_name("sharder")
@@ -177,6 +177,20 @@ def test_a_plan_is_the_same_in_json_and_yaml(
 
     assert from_json == from_yaml
     assert from_json.summary.objects == 2
+
+
+def test_only_an_error_of_the_output_is_one_of_printing(
+    dump: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = Command(name="console", arguments=(), run=lambda _: Path("/none").unlink())
+    monkeypatch.setitem(COMMANDS, "console", command)
+    run_command(["console"])
+    with Path("/dev/full").open("wb") as full:
+        words = [str(SHARDER), "plan", "--file", dump]
+        plan = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False)
+
+    assert capsys.readouterr().err == "sharder: [Errno 2] No such file or directory: '/none'\n"
+    assert plan.stderr == b"sharder: cannot print: No space left on device\n"
 
 
 def test_a_closed_pipe_is_not_reported_as_a_failure(dump: str) -> None:
