@@ -4,12 +4,12 @@ A watch shows all writes in order, so it has shown every write up to its positio
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 
-from sharder.core.api.meta import PartialObject, is_older
+from sharder.core.api.meta import ObjectMeta, PartialObject, is_older
 from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
 from sharder.ports import Changed, Event, Listed, Removed
@@ -53,11 +53,19 @@ class Progress:
 
         At an earlier position than before, etcd was restored without this shard's last writes.
         """
-        if is_older(position, self._position):
+        if self.goes_back_to(position):
             self._written = ""
         self._position = position
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
+
+    def goes_back_to(self, position: str) -> bool:
+        """Return whether etcd was restored if the watch goes on from `position`."""
+        return is_older(position, self._position)
+
+    def has_shown(self, version: str) -> bool:
+        """Return whether the watch has shown `version`."""
+        return is_reached(self._position, version)
 
     async def until(self, version: str) -> None:
         """Return when the watch has shown `version`; if this is empty, when the watch has begun.
@@ -65,7 +73,7 @@ class Progress:
         Raises:
             Unavailable: the watch has not shown it within `WAIT_SECONDS`.
         """
-        if is_reached(self._position, version):
+        if self.has_shown(version):
             return
         is_shown, _ = await race(self._moves_to(version), self._clock.sleep(WAIT_SECONDS))
         if not is_shown:
@@ -78,7 +86,7 @@ class Progress:
         await self.until(self._written)
 
     async def _moves_to(self, version: str) -> None:
-        while not is_reached(self._position, version):
+        while not self.has_shown(version):
             await self._moved.wait()
 
 
@@ -86,7 +94,8 @@ class ObjectCache:
     """The objects for which `keep` is True, indexed by their controllers.
 
     Only one watch updates the cache, so states arrive in order; answers to this shard's own
-    requests are never stored.  Reads wait until the watch has shown this shard's writes.
+    requests are never stored.  Reads wait until the watch has shown this shard's writes.  The
+    answer to a deletion has no version to wait for, so older states of the object are left out.
     """
 
     def __init__(self, progress: Progress, keep: Callable[[PartialObject], bool]) -> None:
@@ -95,22 +104,35 @@ class ObjectCache:
         self._objects: dict[ObjectRef, Whole] = {}
         self._children: dict[str, dict[ObjectRef, Whole]] = {}
         """By the uid of their controller."""
+        self._deleted: dict[ObjectRef, str] = {}
+        """The last versions of what this shard has deleted, until the watch has shown that."""
 
     def update(self, event: Event[PartialObject]) -> None:
         """Apply an event of the watch."""
         match event:
-            case Listed(items):
+            case Listed(items, version):
                 self._objects, self._children = {}, {}
+                self._forget_deleted(items, version)
                 for obj in items:
                     self._put(obj)
             case Changed(obj):
-                self.drop(obj.metadata.ref)
+                self._drop(obj.metadata.ref)
                 self._put(obj)
             case Removed(obj):
-                self.drop(obj.metadata.ref)
+                self._drop(obj.metadata.ref)
+                self._is_deleted(obj.metadata)
 
-    def drop(self, ref: ObjectRef) -> None:
-        """Drop an object that is gone, or that this shard has deleted."""
+    def deleted(self, meta: ObjectMeta) -> None:
+        """Drop an object that this shard has deleted in this state, if it is not a later one."""
+        ref, last = meta.ref, meta.resource_version
+        cached = self._objects.get(ref)
+        if cached is None and self._progress.has_shown(last):
+            return  # the watch has shown the deletion too
+        if cached is None or is_reached(last, cached.metadata.resource_version):
+            self._drop(ref)
+            self._deleted[ref] = last
+
+    def _drop(self, ref: ObjectRef) -> None:
         before = self._objects.pop(ref, None)
         if before is None or before.metadata.controller is None:
             return
@@ -140,8 +162,27 @@ class ObjectCache:
         children = self._children.get(uid, {})
         return [msgspec.Raw(children[ref].raw) for ref in sorted(children)]
 
+    def _is_deleted(self, meta: ObjectMeta) -> bool:
+        """Return whether this shard has deleted the object since; a later state ends that."""
+        if is_reached(self._deleted.get(meta.ref, ""), meta.resource_version):
+            return True
+        self._deleted.pop(meta.ref, None)
+        return False
+
+    def _forget_deleted(self, items: Sequence[PartialObject], version: str) -> None:
+        """Forget deletions that a list shows, and all if etcd was restored."""
+        if self._progress.goes_back_to(version):
+            self._deleted = {}
+        if self._deleted:
+            shown = {obj.metadata.ref for obj in items}
+            self._deleted = {
+                ref: last
+                for ref, last in self._deleted.items()
+                if ref in shown or not is_reached(version, last)
+            }
+
     def _put(self, obj: PartialObject) -> None:
-        if not isinstance(obj, Whole) or not self._keep(obj):
+        if self._is_deleted(obj.metadata) or not isinstance(obj, Whole) or not self._keep(obj):
             return
         self._objects[obj.metadata.ref] = obj
         if obj.metadata.controller is not None:

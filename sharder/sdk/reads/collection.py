@@ -82,7 +82,7 @@ class Collected:
         except NotFound:
             return True
         if self.cache is not None:
-            self.cache.drop(ref)
+            self.cache.deleted(meta)
         return False
 
     async def follow(self, doing: str) -> AsyncGenerator[Event[OwnObject], None]:

@@ -9,11 +9,13 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
+from sharder.ports import Changed, Listed
 from sharder.sdk import Request
-from sharder.sdk.testing.fake_clock import settle
+from sharder.sdk.reads.cache import ObjectCache, Progress
+from sharder.sdk.testing.fake_clock import FakeClock, settle
 from sharder.sdk.testing.rules import merge
 from sharder.sdk.testing.writer import Admission, Attributes
-from sharder.shard.objects import Document
+from sharder.shard.objects import Document, whole
 from tests.unit.sdk.scene import (
     CONFIGMAPS,
     ME,
@@ -95,6 +97,20 @@ async def test_a_child_whose_creation_had_no_answer_is_not_made_again() -> None:
         await scene.clock.advance(60)
 
         assert await children(scene) == ["child-0"]
+
+
+async def test_what_this_shard_has_deleted_comes_back_only_after_a_restore_of_etcd() -> None:
+    progress = Progress(FakeClock())
+    cache = ObjectCache(progress, lambda _: True)
+    child = whole(b'{"metadata":{"name":"a","resourceVersion":"5"}}', resource=CONFIGMAPS)
+    cache.update(Listed([child], "7"))
+    progress.move("7")
+    cache.deleted(child.metadata)
+
+    for event in (Listed([child], "7"), Changed(child), Listed([child], "6")):
+        cache.update(event)
+        is_restored = event == Listed([child], "6")
+        assert (await cache.get(child.metadata.ref) is not None) == is_restored
 
 
 def give_the_next_child_to(scene: Scene, shard: str | None) -> None:
