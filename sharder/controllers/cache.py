@@ -23,9 +23,10 @@ from sharder.controllers.subscriber import Subscriber
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import LabelSelector, PartialObject
 from sharder.core.api.ring import ControllerRing
+from sharder.core.leases.membership import ring_of
 from sharder.core.leases.register import Membership
 from sharder.core.leases.watch_health import LEASES, WatchHealth
-from sharder.core.names import ObjectRef, RingName, ShardName
+from sharder.core.names import ObjectRef, RingName
 from sharder.core.placement.strategy import CustomFunction
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
@@ -119,10 +120,10 @@ class ClusterCache:
         is_same = current is not None and current.epoch is snapshot.epoch
         return is_same and self.health.sees_leases()
 
-    def note_returned(self, ring: RingName, shard: ShardName) -> None:
-        """Record that the API server showed a held Lease of a shard without a known Lease."""
-        self.membership.returned(ring, shard, self._clock.monotonic())
-        self._rebuild(ring)
+    def note_returned(self, lease: Lease) -> None:
+        """Record that the API server showed a held Lease of a shard that is gone."""
+        self.membership.returned(lease, self._clock.monotonic())
+        self._rebuild(ring_of(lease))
 
     @contextmanager
     def subscribed(self, subscriber: Subscriber) -> Iterator[None]:

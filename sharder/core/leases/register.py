@@ -135,12 +135,15 @@ class Membership:
         """Return the rings in which a standing has changed by `at`; each is returned once."""
         return frozenset(name for name, ring in self._rings.items() if ring.is_due(at))
 
-    def returned(self, ring: RingName, shard: ShardName, at: float) -> None:
+    def returned(self, lease: Lease, at: float) -> None:
         """Record that the API server showed a held Lease of a shard that is unknown or gone.
 
-        The ring is known.  The watch is late, or there was no room for the Lease.
+        The watch is late, or there was no room for the Lease.
         """
-        self._rings[ring].depart(ObjectRef("", shard), at + UNKNOWN_SILENCE)
+        known = self.observed(lease.metadata.ref)
+        if known is None or is_given_up(known.lease):
+            ring = self._rings.get(ring_of(lease), self._guests)
+            ring.depart(lease.metadata.ref, at + stops_after(lease))
 
     def _adjusted(self, observed: ObservedLease) -> ObservedLease:
         return replace(observed, since=observed.since + self._blind)

@@ -162,12 +162,17 @@ def test_shards_are_kept_however_many_other_leases_there_are() -> None:
     assert members(membership).standing_of(A) is Standing.AVAILABLE
 
 
-def test_a_shard_that_holds_a_lease_unseen_is_missing() -> None:
+def test_a_shard_that_holds_a_lease_unseen_is_missing_until_that_is_seen() -> None:
     membership = watching()
 
-    membership.returned(DEMO, A, AT)
+    membership.returned(lease(A), AT)
+    unseen = members(membership).standing_of(A)
+    membership.see(lease(A), AT + 1)
+    membership.returned(lease(A), AT + 1)  # the watch was faster
+    membership.see(lease(A, holder=""), AT + 2)
 
-    assert members(membership).standing_of(A) is Standing.MISSING
+    assert unseen is Standing.MISSING
+    assert members(membership, AT + 2).standing_of(A) is Standing.GONE, "it has released it"
 
 
 def test_released_leases_of_rings_that_are_made_later_leave_no_doubt() -> None:
@@ -258,6 +263,6 @@ def test_a_shard_worked_last_before_it_released_or_lost_its_lease_or_two_duratio
 
     members(membership, AT + 60)
     assert [membership.last_worked(DEMO, each) for each in (A, B, C)] == [AT + 5, AT, AT + 30]
-    membership.returned(DEMO, A, AT + 60)
+    membership.returned(lease(A), AT + 60)
     members(membership, AT + 60)
     assert membership.last_worked(DEMO, A) is None, "it can work again"
