@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sharder.core.names import SHARDER_IDENTITY
+from sharder.core.names import SHARDER_IDENTITY, WEIGHT_ANNOTATION
 from tests.replica.staged import staged
 from tests.replica.world import CONFIGMAPS, DRAIN, GONE, LEASE_PATH, NEXT, OWNER, SECRETS, World
 from tests.stage.stage import eventually
@@ -275,3 +275,20 @@ async def test_a_lease_that_others_write_while_it_is_held_runs_out_by_itself(wor
     assert world.lease("p0").spec.holder_identity in {SHARDER_IDENTITY, ""}
     world.join("p0")
     await eventually(lambda: world.lease("p0").spec.holder_identity == "p0", within=40)
+
+
+@staged
+async def test_what_an_unseen_return_has_kept_moves_when_the_shard_leaves(world: World) -> None:
+    replica = await world.begin("p0", "p1")
+    await world.puppets["p0"].release()
+    await asyncio.sleep(30)
+    replica.link.stall("leases")
+    for weight in "21212121":  # no more changes are applied at once
+        await world.annotate_lease("p1", **{WEIGHT_ANNOTATION: weight})
+    world.join("p0")
+    await world.put("s", "p0", SECRETS)
+    await world.edit_ring(movement={"drainTimeout": "7m"})
+    await asyncio.sleep(1)
+    await world.puppets["p0"].release()
+    replica.link.heal()
+    await eventually(lambda: world.owner("s", SECRETS) == "p1", within=5)
