@@ -44,7 +44,7 @@ class RingLeases:
         self.doubted_until = -inf
         """Until when a shard without a known Lease might work."""
         self.longest = 0.0
-        """Twice the longest duration of a Lease that had no room, in seconds."""
+        """Twice the longest duration of a Lease that had no room since the last list began."""
         self.back: set[str] = set()
         """Names that were gone when the members were computed, and whose shards might work."""
         self.valid_until = inf
@@ -110,6 +110,7 @@ class RingLeases:
         """
         if self.longest:
             self._doubt(at + self.longest)
+            self.longest = 0.0
         return at < self.doubted_until
 
     def is_due(self, at: float) -> bool:

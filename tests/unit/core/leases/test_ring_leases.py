@@ -152,6 +152,8 @@ def test_a_lease_without_room_can_have_been_deleted_unseen_before_a_list() -> No
 
     assert members(membership, AT + 89).standing_of(A) is Standing.MISSING
     assert members(membership, AT + 90).standing_of(A) is Standing.GONE
+    membership.replace([lease(B)], AT + 99)
+    assert members(membership, AT + 99).standing_of(A) is Standing.GONE, "now all had room"
 
 
 def test_shards_are_kept_however_many_other_leases_there_are() -> None:
