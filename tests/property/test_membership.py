@@ -104,9 +104,10 @@ def shown_by(event: Event, at: float, present: set[ObjectRef]) -> list[Sight]:
             return [Sight(at=at, ref=r, lease=found.get(r), by_list=True) for r in refs]
 
 
-def stops_at(lease: Lease, renewed: float) -> float:
+def stops_at(lease: Lease, renewed: float, *, unseen: bool) -> float:
     """When the shard has stopped whose Lease was seen like this before it was gone."""
-    return renewed if is_given_up(lease) else renewed + 2 * duration_of(lease).total_seconds()
+    silence = 2 * duration_of(lease).total_seconds()
+    return renewed + (UNKNOWN_SILENCE * unseen if is_given_up(lease) else silence)
 
 
 def end_of(seen: list[Sight], ring: RingName) -> float | None:
@@ -116,7 +117,8 @@ def end_of(seen: list[Sight], ring: RingName) -> float | None:
         # A Lease that is in another ring is not there.
         there = sight.lease is not None and ring_of(sight.lease) == ring
         if last is not None and ring_of(last) == ring and not there:
-            stopped = stops_at(last, sight.at if sight.by_list and not sight.lease else renewed)
+            unseen = sight.by_list and not sight.lease
+            stopped = stops_at(last, sight.at if unseen else renewed, unseen=unseen)
             end = max(stopped, end if end is not None else stopped)
         if sight.lease is not None and there and is_held(sight.lease):
             end = None

@@ -51,7 +51,7 @@ class Membership:
         """Replace all Leases by a new list, and return the rings that can be affected.
 
         Events since the last list can have been missed, so a Lease that is gone counts as renewed
-        until now.
+        until now, also one that was given up: its shard can have taken it again.
         """
         self._guests.begin_list(at)
         affected = {name for name, ring in self._rings.items() if ring.begin_list(at)}
@@ -159,5 +159,7 @@ class Membership:
         until = observed.since + self._blind if renewed is None else renewed
         if not is_given_up(observed.lease):
             until += stops_after(observed.lease)
+        elif renewed is not None:
+            until += UNKNOWN_SILENCE
         ring.leave(ref, until)
         return frozenset({ring_of(observed.lease)} & self._rings.keys())

@@ -156,6 +156,15 @@ def test_a_lease_without_room_can_have_been_deleted_unseen_before_a_list() -> No
     assert members(membership, AT + 99).standing_of(A) is Standing.GONE, "now all had room"
 
 
+def test_a_shard_can_have_come_back_and_lost_its_lease_unseen_before_a_list() -> None:
+    membership = watching(lease(A, holder=""), lease(B))
+
+    membership.replace([lease(B)], AT + 60)
+
+    assert members(membership, AT + 89).standing_of(A) is Standing.MISSING
+    assert members(membership, AT + 90).standing_of(A) is Standing.GONE
+
+
 def test_shards_are_kept_however_many_other_leases_there_are() -> None:
     membership = watching(*forged(holder=""))
 
