@@ -53,9 +53,9 @@ def test_a_shard_that_died_is_taken_two_durations_later_and_what_was_blind_since
     assert silent_at(spans, died) == died + TWO_DURATIONS + blind
 
 
-@given(st.lists(st.booleans(), max_size=60), st.integers(1, 3))
-def test_from_a_failed_call_until_the_next_answer_all_time_counts(
-    answers: list[bool], pause: int
+@given(st.lists(st.booleans(), max_size=60), st.integers(1, 3), st.booleans())
+def test_from_a_failed_call_until_the_next_answer_all_time_counts_in_which_no_lease_was_seen(
+    answers: list[bool], pause: int, sees: bool
 ) -> None:
     clock = SimpleNamespace(time=0.0)
     membership = Membership(0.0)
@@ -64,10 +64,12 @@ def test_from_a_failed_call_until_the_next_answer_all_time_counts(
     failing_since, counted = None, set[int]()
     for number, answered in enumerate(answers):
         sent, clock.time = number * (pause + 1), number * (pause + 1) + 1
+        if sees:
+            health.saw(LEASES, is_list=False)
         health.called(sent, answered)
         if failing_since is None and not answered:
             failing_since = sent
-        if failing_since is not None:
+        if failing_since is not None and not sees:
             counted |= set(range(failing_since, clock.time))
         failing_since = None if answered else failing_since
 

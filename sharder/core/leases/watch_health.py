@@ -106,7 +106,7 @@ class WatchHealth:
         """Record a call to the API server that ends now and was sent at `sent` (monotonic).
 
         Callers with regular requests report them here: from a failed call until the next answer,
-        no shard could renew its Lease either.
+        no shard could renew its Lease either, except while the watch shows Leases.
         """
         now, first = self._monotonic(), self._failing_since
         self._note(now, sees=answered and self.sees_leases())
@@ -115,7 +115,7 @@ class WatchHealth:
         elif first is None:
             first = self._failing_since = sent
         if first is not None:
-            self._on_outage(first, now)
+            self._on_outage(max(first, self._heard), now)
 
     def noted(self, what: str, error: ApiError | None) -> None:
         """Record an error of a watch, or None for its end; a gap in the Leases is an outage."""
