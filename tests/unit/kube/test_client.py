@@ -13,6 +13,7 @@ from aiohttp import web
 import sharder.kube.client as module
 from sharder.core.errors import ApiError, ConfigError, NotFound, Unavailable
 from sharder.kube.client import MERGE_PATCH, Call, Client, connect
+from sharder.kube.objects import KubeObjects
 from sharder.runtime.clock import SystemClock
 from tests.unit.kube.conftest import Answer, Script, config
 
@@ -165,11 +166,12 @@ async def test_every_answer_is_observed_with_method_and_status_and_tells_the_ser
     script.then((429, {"message": "too many requests"}), b"", b"")
     seen: list[tuple[str, str]] = []
     client.on_answer = lambda *answer: seen.append(answer)
-    assert client.server_time() is None
+    clock = KubeObjects(client).server_time
+    assert clock() is None
 
     with suppress(Unavailable):
         await client.request("PATCH", "/x", body={})
-    found = client.server_time()
+    found = clock()
     await client.request("GET", "/x")
     await read_all(client)
 
