@@ -6,7 +6,8 @@ from typing import Final
 
 import pytest
 
-from tests.integration.test_webhook_server import HOST, WITHIN, app, connected
+from tests.integration.test_webhook_server import HOST, WITHIN, connected
+from tests.unit.webhook.reviews import app_with
 from webhook.server import Server
 
 HIDDEN: Final = b"GET /readyz HTTP/1.1\r\nhost: sharder\r\n\r\n"
@@ -37,7 +38,7 @@ AMBIGUOUS: Final = {
 async def answered(headers: tuple[bytes, ...], *, within: float) -> bool:
     """Return whether the server answers a request that is hidden in the body of another one."""
     async with (
-        Server(app(), host=HOST, port=0, request_seconds=within) as server,
+        Server(app_with(), host=HOST, port=0, request_seconds=within) as server,
         connected(server.port) as client,
     ):
         await client.send(request(*headers), CHUNKED_END, HIDDEN)

@@ -8,7 +8,6 @@ from tests.integration.test_webhook_server import (
     HOST,
     NAME,
     Client,
-    app,
     connected,
     head,
     server_tls,
@@ -16,7 +15,7 @@ from tests.integration.test_webhook_server import (
     uid_in,
 )
 from tests.support.eventually import eventually
-from tests.unit.webhook.reviews import TRUSTED_PATH, request_of, review_of
+from tests.unit.webhook.reviews import TRUSTED_PATH, app_with, request_of, review_of
 from webhook.server import Server
 
 ROOM = 8
@@ -26,7 +25,7 @@ WITHIN = 10.0
 
 def served(*, tls: bool, room: int = ROOM) -> Server:
     identity = server_tls() if tls else None
-    return Server(app(), host=HOST, port=0, tls=identity, max_connections=room)
+    return Server(app_with(), host=HOST, port=0, tls=identity, max_connections=room)
 
 
 async def review(client: Client) -> str:

@@ -13,26 +13,19 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from typing_extensions import override
 
-from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError
 from sharder.core.names import VALIDATION_PATH
 from sharder.tls import issue as tls
 from tests.support.eventually import eventually
 from tests.unit.webhook.reviews import (
     PATH,
-    TOKEN,
-    Counts,
-    demo_only,
+    Slow,
+    app_with,
     request_of,
     review_of,
-    validation_with,
+    review_of_ring,
 )
-from webhook.admission import AdmissionEndpoint
-from webhook.app import webhook_app
-from webhook.messages import Answer, App, Body
-from webhook.ring_validation import RingValidation
 from webhook.server import Server
 from webhook.tls import ServerTls
 
@@ -51,21 +44,6 @@ def issued() -> tls.KeyPair:
 def server_tls() -> ServerTls:
     pair = issued()
     return ServerTls(pair.certificate, pair.key)
-
-
-def app(validation: RingValidation | None = None) -> App:
-    return webhook_app(
-        AdmissionEndpoint(
-            rings=demo_only,
-            sharders=frozenset[str],
-            is_stale=lambda: False,
-            metrics=Counts().metrics,
-            trusts=lambda token: token == TOKEN,
-            max_request_bytes=1_000_000,
-        ),
-        readiness=lambda: None,
-        validation=validation or validation_with(),
-    )
 
 
 def strict_client() -> ssl.SSLContext:
@@ -90,6 +68,10 @@ class Client:
     async def post(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
         await self.send(head("POST", len(body)), body)
         return await self.answer()
+
+    async def validate(self) -> None:
+        body = review_of_ring()
+        await self.send(head("POST", len(body), path=VALIDATION_PATH), body)
 
     async def answer(self) -> tuple[int, dict[str, str], bytes]:
         async with asyncio.timeout(WITHIN):
@@ -149,7 +131,7 @@ def uid_in(body: bytes) -> str:
 async def test_a_review_is_answered_over_strictly_verified_tls(name: str) -> None:
     assert isinstance(asyncio.get_running_loop(), uvloop.Loop)
     async with (
-        Server(app(), host=HOST, port=0, tls=server_tls()) as server,
+        Server(app_with(), host=HOST, port=0, tls=server_tls()) as server,
         connected(server.port, strict_client(), name) as client,
     ):
         status, headers, body = await client.post(review_of(request_of()))
@@ -157,25 +139,6 @@ async def test_a_review_is_answered_over_strictly_verified_tls(name: str) -> Non
     assert status == 200
     assert headers["content-type"] == "application/json"
     assert uid_in(body) == "uid-1"
-
-
-async def test_a_review_is_answered_alike_in_one_piece_in_several_and_beside_another() -> None:
-    body = review_of(request_of())
-    whole = head("POST", len(body)) + body
-    orders = ([whole], [whole[:40], whole[40:-7], whole[-7:]], [whole + whole], [whole])
-
-    async with (
-        Server(app(), host=HOST, port=0, tls=server_tls()) as server,
-        connected(server.port, strict_client(), NAME) as client,
-    ):
-        answers = []
-        for pieces in orders:
-            await client.send(*pieces)
-            answers += [await client.answer() for _ in range(1 + (pieces == [whole + whole]))]
-
-    for _, headers, _ in answers:
-        assert headers.pop("date")
-    assert answers == [answers[0]] * 5
 
 
 async def test_old_tls_is_not_spoken() -> None:
@@ -187,7 +150,7 @@ async def test_a_new_certificate_is_shown_from_the_next_handshake_on() -> None:
     identity = ServerTls(first.certificate, first.key)
 
     async with (
-        Server(app(), host=HOST, port=0, tls=identity) as server,
+        Server(app_with(), host=HOST, port=0, tls=identity) as server,
         connected(server.port, strict_client(), NAME) as early,
     ):
         identity.replace(second.certificate, second.key)
@@ -230,7 +193,7 @@ async def test_a_certificate_that_does_not_work_leaves_the_present_one(
     present = issued()
     identity = ServerTls(present.certificate, present.key)
 
-    async with Server(app(), host=HOST, port=0, tls=identity) as server:
+    async with Server(app_with(), host=HOST, port=0, tls=identity) as server:
         with pytest.raises(ConfigError):
             identity.replace(certificate, key)
         async with connected(server.port, strict_client(), NAME) as client:
@@ -240,9 +203,9 @@ async def test_a_certificate_that_does_not_work_leaves_the_present_one(
 
 
 async def test_a_taken_port_is_an_error_of_one_line_that_names_it() -> None:
-    async with Server(app(), host=HOST, port=0) as first:
+    async with Server(app_with(), host=HOST, port=0) as first:
         with pytest.raises(ConfigError) as error:
-            await Server(app(), host=HOST, port=first.port).start()
+            await Server(app_with(), host=HOST, port=first.port).start()
 
     assert f"cannot listen on {HOST}:{first.port}: " in str(error.value)
     assert "\n" not in str(error.value)
@@ -250,7 +213,7 @@ async def test_a_taken_port_is_an_error_of_one_line_that_names_it() -> None:
 
 async def test_a_handshake_that_does_not_become_complete_is_dropped() -> None:
     async with (
-        Server(app(), host=HOST, port=0, tls=server_tls(), request_seconds=0.2) as server,
+        Server(app_with(), host=HOST, port=0, tls=server_tls(), request_seconds=0.2) as server,
         connected(server.port) as client,
     ):
         assert await client.is_closed()
@@ -271,7 +234,7 @@ CHUNKED = b"POST /healthz HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\
 )
 async def test_a_head_or_trailer_without_end_is_cut_off(start: bytes, more: bytes) -> None:
     async with (
-        Server(app(), host=HOST, port=0, request_seconds=100 * WITHIN) as server,
+        Server(app_with(), host=HOST, port=0, request_seconds=100 * WITHIN) as server,
         connected(server.port) as client,
     ):
         with suppress(ConnectionError):
@@ -282,7 +245,7 @@ async def test_a_head_or_trailer_without_end_is_cut_off(start: bytes, more: byte
 
 
 async def test_a_retired_server_ends_connections_with_their_next_answer() -> None:
-    async with Server(app(), host=HOST, port=0) as server:
+    async with Server(app_with(), host=HOST, port=0) as server:
         async with connected(server.port) as old:
             await old.post(review_of(request_of()))
             server.retire()
@@ -295,36 +258,14 @@ async def test_a_retired_server_ends_connections_with_their_next_answer() -> Non
     assert new_status == 200
 
 
-class Slow(RingValidation):
-    """A cluster that a validation waits for until a test releases it."""
-
-    def __init__(self) -> None:
-        super().__init__(custom=(), max_request_bytes=1_000_000)
-        self.entered = asyncio.Event()
-        self.leave = asyncio.Event()
-
-    @override
-    async def reply(self, body: Body) -> Answer:
-        self.entered.set()
-        await self.leave.wait()
-        return await super().reply(body)
-
-
-async def validate(client: Client) -> None:
-    """Send a review of a ring."""
-    ring: Json = {"metadata": {"name": "demo"}, "spec": {"resources": [{"resource": "secrets"}]}}
-    body = review_of({"uid": "uid-1", "name": "demo", "operation": "CREATE", "object": ring})
-    await client.send(head("POST", len(body), path=VALIDATION_PATH), body)
-
-
 async def test_an_open_request_is_answered_while_the_server_stops() -> None:
     slow = Slow()
-    server = Server(app(slow), host=HOST, port=0)
+    server = Server(app_with(validation=slow), host=HOST, port=0)
     await server.start()
     port = server.port
 
     async with connected(port) as client, asyncio.TaskGroup() as group:
-        await validate(client)
+        await client.validate()
         await slow.entered.wait()
         group.create_task(server.stop(within=WITHIN))
         await eventually(lambda: refuses(port), within=WITHIN)
@@ -335,7 +276,7 @@ async def test_an_open_request_is_answered_while_the_server_stops() -> None:
 
 
 async def test_a_handshake_under_way_gets_its_answer_while_the_server_stops() -> None:
-    server = Server(app(), host=HOST, port=0, tls=server_tls())
+    server = Server(app_with(), host=HOST, port=0, tls=server_tls())
     await server.start()
     port = server.port
 
@@ -354,11 +295,11 @@ async def test_a_handshake_under_way_gets_its_answer_while_the_server_stops() ->
 
 async def test_a_stop_does_not_exceed_its_deadline() -> None:
     slow = Slow()
-    server = Server(app(slow), host=HOST, port=0)
+    server = Server(app_with(validation=slow), host=HOST, port=0)
     await server.start()
 
     async with connected(server.port) as client:
-        await validate(client)
+        await client.validate()
         await slow.entered.wait()
         async with asyncio.timeout(WITHIN):
             await server.stop(within=0.1)

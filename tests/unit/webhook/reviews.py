@@ -16,10 +16,11 @@ from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.metrics.registry import service_metrics
 from tests.support.values import DEMO, WIDGETS, obj, snapshot
+from webhook import messages
 from webhook.admission import AdmissionEndpoint
 from webhook.app import webhook_app
 from webhook.connection import Connection, Port
-from webhook.messages import App
+from webhook.messages import App, Body
 from webhook.ring_validation import RingValidation
 
 PATH = "/webhooks/sharder/controllerring/demo"
@@ -89,6 +90,27 @@ def demo_only(name: RingName) -> RingSnapshot | None:
 def validation_with(custom: Collection[str] = ()) -> RingValidation:
     """The endpoint that judges rings."""
     return RingValidation(custom=custom, max_request_bytes=MAX_BYTES)
+
+
+class Slow(RingValidation):
+    """A validation of rings that waits until a test lets it go on."""
+
+    def __init__(self) -> None:
+        super().__init__(custom=(), max_request_bytes=MAX_BYTES)
+        self.entered = asyncio.Event()
+        self.leave = asyncio.Event()
+
+    @override
+    async def reply(self, body: Body) -> messages.Answer:
+        self.entered.set()
+        await self.leave.wait()
+        return await super().reply(body)
+
+
+def review_of_ring() -> bytes:
+    """A review of a ring that is created."""
+    ring: Json = {"metadata": {"name": "demo"}, "spec": {"resources": [{"resource": "secrets"}]}}
+    return review_of({"uid": "uid-1", "name": "demo", "operation": "CREATE", "object": ring})
 
 
 def app_with(
@@ -231,10 +253,11 @@ async def exchange(
     path: str = PATH,
     headers: Headers = JSON,
 ) -> Exchange:
-    """Send a request, its body in pieces, and return what came back."""
+    """Send a request, if its body is in pieces its target too, and return what came back."""
     sent = [head_of(method, path, headers, len(pieces[0]) if pieces else 0), *pieces]
     if len(pieces) > 1:
-        sent = [head_of(method, path, headers), *chunks_of(pieces)]
+        head = head_of(method, path, headers)
+        sent = [head[:40], head[40:], *chunks_of(pieces)]
     connection, wire = connected(port_of(app))
     for piece in sent:
         connection.data_received(piece)

@@ -4,7 +4,6 @@ import asyncio
 from time import perf_counter
 
 import pytest
-from typing_extensions import override
 
 from sharder.core.api.meta import Json
 from sharder.core.names import VALIDATION_PATH
@@ -13,6 +12,7 @@ from tests.unit.webhook.reviews import (
     PATH,
     TRUSTED_PATH,
     Counts,
+    Slow,
     answer_in,
     app_with,
     connected,
@@ -21,11 +21,11 @@ from tests.unit.webhook.reviews import (
     port_of,
     request_of,
     review_of,
+    review_of_ring,
 )
 from webhook import connection as limits
 from webhook.connection import KEEP_ALIVE_SECONDS
-from webhook.messages import MAX_STRANGER_BYTES, Answer, Body
-from webhook.ring_validation import RingValidation
+from webhook.messages import MAX_STRANGER_BYTES
 
 BODY = review_of(request_of(obj(name="a")))
 LIMIT = 10.0
@@ -142,22 +142,11 @@ async def test_a_client_that_waits_for_leave_to_send_its_body_gets_it() -> None:
 
 @pytest.mark.parametrize("then", ["another request", "garbage", "goes away", "nothing"])
 async def test_an_answer_that_takes_long_comes_first_and_to_nobody_who_has_gone(then: str) -> None:
-    entered, leave = asyncio.Event(), asyncio.Event()
-
-    class Slow(RingValidation):
-        @override
-        async def reply(self, body: Body) -> Answer:
-            entered.set()
-            await leave.wait()
-            return await super().reply(body)
-
-    ring: Json = {"metadata": {"name": "demo"}, "spec": {"resources": [{"resource": "secrets"}]}}
-    body = review_of({"uid": "uid-1", "name": "demo", "operation": "CREATE", "object": ring})
-    validation = Slow(custom=(), max_request_bytes=1_000_000)
-    connection, wire = connected(port_of(app_with(validation=validation)))
+    body, slow = review_of_ring(), Slow()
+    connection, wire = connected(port_of(app_with(validation=slow)))
 
     connection.data_received(head_of(path=VALIDATION_PATH, length=len(body)) + body)
-    await entered.wait()
+    await slow.entered.wait()
     assert connection.answering is not None
     if then == "goes away":
         connection.connection_lost(None)
@@ -166,7 +155,7 @@ async def test_an_answer_that_takes_long_comes_first_and_to_nobody_who_has_gone(
             head_of(length=len(BODY)) + BODY if then == "another request" else b"\x00" * 99
         )
     before = wire.written
-    leave.set()
+    slow.leave.set()
     if then != "goes away":
         await connection.answering
 
