@@ -14,7 +14,6 @@ from hack.control_plane import ControlPlane
 from sharder.core.api.meta import Json, Resource
 from sharder.core.names import CREATED_WEBHOOK_NAME, EVACUATE_ANNOTATION, GroupResource
 from tests.support.alerts import Change, changed, judge, queries, rules, samples_of, series
-from tests.support.documents import OF_PYTHON, documented_metrics
 from tests.support.eventually import eventually
 from tests.support.samples import total
 from tests.support.scene import Scene
@@ -215,20 +214,3 @@ def test_alerts_and_dashboard_ask_only_for_what_a_scrape_has(scrapes: Scrapes) -
     }
 
     assert sorted(asked - there.keys()) == []
-
-
-def test_the_documented_metrics_are_those_of_a_scrape(scrapes: Scrapes) -> None:
-    documented = {name: kind for name, (kind, *_) in documented_metrics().items()}
-    kinds = kinds_in(scrapes.sharder)
-    assert documented == {n: kind for n, kind in kinds.items() if not n.startswith(OF_PYTHON)}
-
-
-def test_the_documented_labels_are_those_of_a_scrape(scrapes: Scrapes) -> None:
-    documented = {name: {*labels} for name, (_, labels, *_) in documented_metrics().items()}
-
-    shown = {
-        re.sub("_(bucket|sum|count)$", "", each.name): {*each.labels} - {"le"}
-        for each in samples_of(scrapes.sharder)
-    }
-    own = {name: labels for name, labels in shown.items() if not name.startswith(OF_PYTHON)}
-    assert {name: documented[name] for name in own} == own
