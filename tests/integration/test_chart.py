@@ -98,19 +98,6 @@ def test_the_pods_satisfy_the_restricted_pod_security_standard(release: Release)
     assert json.loads(accepted)["kind"] == "Pod"
 
 
-def test_an_upgrade_renders_a_secret_that_was_deleted(
-    control_plane: ControlPlane, release: Release
-) -> None:
-    secret = ("secret", f"{release.name}-certificates", "-n", release.namespace)
-    control_plane.kubectl("delete", *secret)
-
-    release.helm.run(
-        "upgrade", release.name, str(CHART), "-n", release.namespace, values=VALUES
-    )  # fmt: skip
-
-    assert control_plane.kubectl("get", *secret, "-o", "jsonpath={.type}") == "Opaque"
-
-
 def test_a_ring_has_a_short_name_and_columns(release: Release) -> None:
     name = f"{release.name}-columns"
     release.control_plane.apply(ring({"resources": [{"resource": "secrets"}]}, name))
@@ -143,41 +130,6 @@ def test_a_ring_has_a_short_name_and_columns(release: Release) -> None:
 def _columns(release: Release, ring_name: str, *options: str) -> dict[str, str]:
     header, row = release.control_plane.kubectl("get", "ring", ring_name, *options).splitlines()
     return dict(zip(header.split(), row.split(), strict=True))
-
-
-def selecting(**requirement: Json) -> dict[str, Json]:
-    return {"namespaceSelector": {"matchExpressions": [{"key": "a", **requirement}]}}
-
-
-@pytest.mark.parametrize(
-    ("spec", "complaint"),
-    [
-        ({"resources": [{"group": "apps"}]}, r"spec.resources\[0\].resource: Required value"),
-        (
-            {"resources": [{"resource": "secrets"}, {"resource": "secrets", "group": ""}]},
-            r"spec.resources\[1\]: Duplicate value",
-        ),
-        (
-            {"resources": [{"resource": "a", "controlledResources": [{"resource": "b"}] * 2}]},
-            r"spec.resources\[0\].controlledResources\[1\]: Duplicate value",
-        ),
-        ({"resources": [{"resource": "Secret"}]}, r'"Secret": .*should match'),
-        ({"resources": [{"resource": "pods/status"}]}, r'"pods/status": .*should match'),
-        ({"resources": [{"resource": "*"}]}, r'"\*": .*should match'),
-        ({"resources": [{"group": "apps/v1", "resource": "a"}]}, r'"apps/v1": .*should match'),
-        (selecting(operator="in"), 'supported values: "In", "NotIn", "Exists", "DoesNotExist"'),
-        (selecting(operator="In"), "In and NotIn need at least one value"),
-        (
-            selecting(operator="Exists", values=["b"]),
-            "Exists and DoesNotExist take no values",
-        ),
-    ],
-)
-def test_an_invalid_ring_is_refused_by_the_server(
-    release: Release, spec: dict[str, Json], complaint: str
-) -> None:
-    with pytest.raises(KubectlError, match=complaint):
-        dry_run(release.control_plane, ring(spec))
 
 
 def test_the_name_of_a_ring_has_at_most_63_characters(release: Release) -> None:
