@@ -9,6 +9,7 @@ from tests.chart.rendering import Helm, find, pod_of
 
 def config_of(rendered: str) -> dict[str, object]:
     text = find(rendered, "ConfigMap", "sharder").data["config.yaml"]
+    assert not load(text.encode(), strict=True).meaningless
     return msgspec.convert(yaml.safe_load(text), dict[str, object])
 
 
@@ -32,17 +33,6 @@ def test_the_configuration_follows_from_the_release(helm: Helm) -> None:
             "server": {"port": 9443},
         },
     }
-
-
-def test_the_service_knows_every_field_of_the_configuration(helm: Helm) -> None:
-    text = find(helm.template(namespace="ns"), "ConfigMap", "sharder").data["config.yaml"]
-
-    loaded = load(text.encode(), strict=True)
-
-    service = loaded.settings.webhook.config.client_config.service
-    assert (service.namespace, service.name, service.port) == ("ns", "sharder", 443)
-    assert loaded.settings.leader_election.resource_namespace == "ns"
-    assert not loaded.meaningless
 
 
 def test_values_are_merged_into_the_configuration(helm: Helm) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from sharder.core.ring.build import EXCLUDED_GROUPS, EXCLUDED_RESOURCES
-from tests.chart.rendering import Helm, HelmError, Manifest, Rule, decode_manifests, find
+from tests.chart.rendering import Helm, HelmError, Manifest, decode_manifests, find
 
 SHARDED = "sharder-sharded-resources"
 
@@ -19,25 +19,6 @@ def roles_of(rendered: str) -> dict[str, Manifest]:
         for each in decode_manifests(rendered)
         if each.kind in {"ClusterRole", "Role"}
     }
-
-
-def words_of(rule: Rule) -> tuple[str, ...]:
-    return (*rule.api_groups, *rule.resources, *rule.verbs, *rule.non_resource_urls)
-
-
-def test_no_right_is_a_wildcard(helm: Helm) -> None:
-    rings = [ring({"group": "apps", "resource": "deployments"})]
-
-    roles = roles_of(helm.template({"rings": rings}))
-
-    assert [*roles] == [
-        f"ClusterRole {SHARDED}",
-        "ClusterRole sharder",
-        "ClusterRole sharder-metrics-reader",
-        "Role sharder",
-    ]
-    words = {word for role in roles.values() for rule in role.rules for word in words_of(rule)}
-    assert not [word for word in words if "*" in word]
 
 
 def test_every_role_but_the_readers_is_bound_to_the_sharder_alone(helm: Helm) -> None:

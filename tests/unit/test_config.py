@@ -53,7 +53,8 @@ def test_nothing_given_means_the_defaults_of_the_reference() -> None:
     assert defaults.controller.sharder.sync_period == timedelta(minutes=5)
     assert defaults.controller.sharder.concurrent_moves == 100
     assert defaults.graceful_shutdown_timeout == timedelta(seconds=15)
-    assert defaults.webhook.config.client_config.service.name == "sharder"
+    service = defaults.webhook.config.client_config.service
+    assert (service.name, service.port) == ("sharder", 443)
 
 
 def test_the_environment_wins_over_the_file_and_flags_over_both() -> None:
