@@ -23,7 +23,6 @@ from sharder.controllers.subscriber import Subscriber
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import LabelSelector, PartialObject
 from sharder.core.api.ring import ControllerRing
-from sharder.core.leases.membership import ring_of
 from sharder.core.leases.register import Membership
 from sharder.core.leases.watch_health import LEASES, WatchHealth
 from sharder.core.names import ObjectRef, RingName
@@ -122,8 +121,12 @@ class ClusterCache:
 
     def note_returned(self, lease: Lease) -> None:
         """Record that the API server showed a held Lease of a shard that is gone."""
-        self.membership.returned(lease, self._clock.monotonic())
-        self._rebuild(ring_of(lease))
+        for ring in self.membership.answered(lease, self._clock.monotonic()):
+            self._rebuild(ring)
+
+    async def note_answer(self, lease: Lease) -> None:
+        """Record a Lease as the API server answered: the watch can be late."""
+        await self._rebuild_paced(self.membership.answered(lease, self._clock.monotonic()))
 
     @contextmanager
     def subscribed(self, subscriber: Subscriber) -> Iterator[None]:

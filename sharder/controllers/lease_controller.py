@@ -118,6 +118,7 @@ class LeaseController:
         self._cache.health.called(asked, not is_late)
         if is_late:
             raise Unavailable(f"the response for lease {ref} took {waited:.1f}s")
+        await self._cache.note_answer(present)
         observed = self._cache.membership.observed(ref)
         if observed is None or not present.spec == lease.spec == observed.lease.spec:
             raise Conflict(f"lease {ref} was renewed")
@@ -152,7 +153,7 @@ class LeaseController:
         state = observed.state(now, monotonic)
         if observed.is_silent(monotonic):
             written = "took it over"
-            await self._leases.patch(meta.ref, taken(lease, now))
+            await self._cache.note_answer(await self._leases.patch(meta.ref, taken(lease, now)))
         elif state is ShardState.ORPHANED and monotonic >= observed.kept_until():
             written = "deleted it"
             await self._leases.delete(

@@ -9,6 +9,7 @@ from dataclasses import replace
 from math import inf
 
 from sharder.core.api.lease import Lease
+from sharder.core.api.meta import is_older
 from sharder.core.leases.membership import Members, ring_of
 from sharder.core.leases.ring_leases import UNKNOWN_SILENCE, RingLeases
 from sharder.core.leases.state import ObservedLease, is_given_up, stops_after
@@ -135,15 +136,20 @@ class Membership:
         """Return the rings in which a standing has changed by `at`; each is returned once."""
         return frozenset(name for name, ring in self._rings.items() if ring.is_due(at))
 
-    def returned(self, lease: Lease, at: float) -> None:
-        """Record that the API server showed a held Lease of a shard that is unknown or gone.
+    def answered(self, lease: Lease, at: float) -> Set[RingName]:
+        """Record a Lease as the API server answered, and return the rings that can be affected.
 
-        The watch is late, or there was no room for the Lease.
+        The watch can be late, or has shown already that the Lease is gone, or has no room for it:
+        the shard of an unknown Lease might be working.
         """
-        known = self.observed(lease.metadata.ref)
-        if known is None or is_given_up(known.lease):
-            ring = self._rings.get(ring_of(lease), self._guests)
-            ring.depart(lease.metadata.ref, at + stops_after(lease))
+        meta, name = lease.metadata, ring_of(lease)
+        known = self.observed(meta.ref)
+        if known is not None:
+            is_later = is_older(known.lease.metadata.resource_version, than=meta.resource_version)
+            return (self.see(lease, at) if is_later else None) or set()
+        if not is_given_up(lease):
+            self._rings.get(name, self._guests).depart(meta.ref, at + stops_after(lease))
+        return {name} & self._rings.keys()
 
     def _adjusted(self, observed: ObservedLease) -> ObservedLease:
         return replace(observed, since=observed.since + self._blind)

@@ -176,10 +176,10 @@ def test_shards_are_kept_however_many_other_leases_there_are() -> None:
 def test_a_shard_that_holds_a_lease_unseen_is_missing_until_that_is_seen() -> None:
     membership = watching()
 
-    membership.returned(lease(A), AT)
+    membership.answered(lease(A), AT)
     unseen = members(membership).standing_of(A)
     membership.see(lease(A), AT + 1)
-    membership.returned(lease(A), AT + 1)  # the watch was faster
+    membership.answered(lease(A), AT + 1)  # the watch was faster
     membership.see(lease(A, holder=""), AT + 2)
 
     assert unseen is Standing.MISSING
@@ -274,6 +274,6 @@ def test_a_shard_worked_last_before_it_released_or_lost_its_lease_or_two_duratio
 
     members(membership, AT + 60)
     assert [membership.last_worked(DEMO, each) for each in (A, B, C)] == [AT + 5, AT, AT + 30]
-    membership.returned(lease(A), AT + 60)
+    membership.answered(lease(C), AT + 60)
     members(membership, AT + 60)
-    assert membership.last_worked(DEMO, A) is None, "it can work again"
+    assert membership.last_worked(DEMO, C) is None, "it can work again"
