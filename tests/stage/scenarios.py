@@ -170,14 +170,18 @@ async def takeover(story: Story) -> None:
     story.skew = -3600.0
     await story.join("p0")
     await story.create(6)
-    story.shards["p0"].kill()
     leader.link.stall("leases")
+    await asyncio.sleep(2.5)
+    story.shards["p0"].kill()
     leader.link.refuses = lambda call: once.pop(call.method, 0) if "/p0" in call.path else 0
     await story.during(8.9, lambda: story.holder("p0") == "p0")
-    await story.until(lambda: story.holder("p0") != "p0", within=2.5)
+    await story.until(lambda: story.holder("p0") != "p0", within=10)
     lease = story.stage.storage.of(LEASES.id)[ObjectRef("default", "p0")].as_(Lease)
     assert (lease.spec.lease_transitions, once) == (1, {})
     await story.until(lambda: not story.of("p0"), within=1)
+    leader.link.heal()
+    await story.create(20)
+    await story.during(5, lambda: not story.of("p0"))
 
 
 async def outage(story: Story) -> None:

@@ -60,14 +60,21 @@ class Membership:
         for ref in [ref for ref in self._places if ref not in present]:
             affected |= self._leave(ref, at, renewed=at)
         for lease in present.values():
-            affected |= self.see(lease, at) or set()
+            affected |= self._see(lease, at) or set()
         return frozenset(affected)
 
     def see(self, lease: Lease, at: float) -> Set[RingName] | None:
         """Record a Lease as it is now, and return the rings whose members can have changed.
 
-        None stands for a mere renewal, as nearly every event of a watch is: nothing else changes.
+        None stands for a mere renewal, as nearly every event of a watch is: nothing else changes,
+        and for a state before one that the API server has answered.
         """
+        known, version = self.observed(lease.metadata.ref), lease.metadata.resource_version
+        if known is not None and is_older(version, than=known.lease.metadata.resource_version):
+            return None
+        return self._see(lease, at)
+
+    def _see(self, lease: Lease, at: float) -> Set[RingName] | None:
         name, ref = ring_of(lease), lease.metadata.ref
         place = self._places.get(ref)
         affected = frozenset[RingName]()
@@ -142,13 +149,11 @@ class Membership:
         The watch can be late, or has shown already that the Lease is gone, or has no room for it:
         the shard of an unknown Lease might be working.
         """
-        meta, name = lease.metadata, ring_of(lease)
-        known = self.observed(meta.ref)
-        if known is not None:
-            is_later = is_older(known.lease.metadata.resource_version, than=meta.resource_version)
-            return (self.see(lease, at) if is_later else None) or set()
+        name, ref = ring_of(lease), lease.metadata.ref
+        if ref in self._places:
+            return self.see(lease, at) or set()
         if not is_given_up(lease):
-            self._rings.get(name, self._guests).depart(meta.ref, at + stops_after(lease))
+            self._rings.get(name, self._guests).depart(ref, at + stops_after(lease))
         return {name} & self._rings.keys()
 
     def _adjusted(self, observed: ObservedLease) -> ObservedLease:
