@@ -251,7 +251,8 @@ class LeaseGuard:
 
     async def _release(self, ref: ObjectRef, held_lease: _HeldLease) -> None:
         """Restore a Lease; if that fails, the shard waits until it expires."""
-        del self._held[ref]
+        if self._held.pop(ref, None) is None:
+            return  # another client has taken or deleted it meanwhile
         if not held_lease.useful:
             fruitless = self._resting.get(ref, _Rest(0.0)).fruitless + 1
             self._resting[ref] = _Rest(self._clock.monotonic() + REST.whole(fruitless), fruitless)
