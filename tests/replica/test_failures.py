@@ -12,7 +12,7 @@ from sharder.core.names import GroupResource
 from sharder.sdk.testing.requests import Call, Refused
 from sharder.sdk.testing.resources import custom
 from tests.replica.staged import staged
-from tests.replica.world import CONFIGMAPS, DRAIN, OWNER, SECRETS, SERIES, SITES, World
+from tests.replica.world import CONFIGMAPS, DRAIN, OWNER, PIN, SECRETS, SERIES, SITES, World
 from tests.stage.stage import eventually
 
 FINE, BROKEN = "default", "broken"
@@ -338,3 +338,26 @@ async def test_what_is_released_elsewhere_is_handed_over_while_a_namespace_hangs
                 await world.label(name, {OWNER: None, DRAIN: None}, namespace=namespace)
     await eventually(lambda: "" not in _owners_in(world, SITES, FINE), within=5)
     assert "p1" in _owners_in(world, SITES, FINE)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@staged
+async def test_a_drain_that_failed_often_and_lost_its_answer_leaves_nothing_without_owner(
+    world: World, late: bool
+) -> None:
+    replica = await world.begin("p0", "p1")
+    world.puppets["p0"].acknowledges = not late
+    await world.put("site", "p0")
+    end = world.refuse(500, "site")
+    await world.label("site", {PIN: "p1"})
+    await asyncio.sleep(60)
+
+    async def lose() -> None:
+        replica.link.lost_answers += 1
+
+    end()
+    world.before("PATCH", "site", lose)
+    await eventually(lambda: world.owner("site") != "p0", within=300)
+    await asyncio.sleep(12 * late)
+    world.puppets["p0"].acknowledges = True
+    await eventually(lambda: world.owner("site") == "p1", within=15)

@@ -16,7 +16,7 @@ from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.table import State
 from sharder.controllers.ports import BACKOFF, Ports
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
-from sharder.core.api.meta import PartialObject
+from sharder.core.api.meta import PartialObject, is_older
 from sharder.core.errors import ApiError, Forbidden, InvalidObject, Rejected, Unavailable
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
@@ -133,6 +133,9 @@ class Failures:
         part.failing += not record.failures
         part.in_a_row += 1
         record.failures += 1
+        since = record.states.get(State.UNASSIGNED)
+        if since is not None and is_older(obj.metadata.resource_version, than=since.version):
+            record.failures = 1  # it was released meanwhile, so a write had its effect
         seconds, now = BACKOFF.delay(record.failures, self._ports.rng), self._clock.monotonic()
         if part.rejects_all and part.probe_at <= now:
             seconds = min(seconds, PROBE_SECONDS)

@@ -69,6 +69,8 @@ class HandoverQueue:
         """Add an object that a drain released, or an unassigned one."""
         if self.table.get(key).due == inf:
             self._arrived[key.ring] = self._clock.monotonic()
+        if is_released:  # so our drain was written, whatever the answer was
+            self.table.record(key).not_before = -inf
         seconds = ACKNOWLEDGED_SECONDS if is_released else UNASSIGNED_SECONDS
         self._add_after(key, self._grace + seconds)
 
