@@ -6,6 +6,7 @@ events of a stream that begins with a list come in another order: they count whe
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -112,9 +113,9 @@ class Streams:
         self._same = same
         self._open = dict[Stream, None]()
         self._lists = list[Sight]()
-        """The lists that are under way."""
-        self._left = dict[Sight, float]()
-        """When the controller listed what it does not watch yet, or its last watch ended."""
+        """The lists under way that begin a watch."""
+        self._left = deque[tuple[Sight, float]](maxlen=MAX_EXPECTED)
+        """When a list ended whose watch has not begun yet, or a watch: each cache has its own."""
 
     def is_watching(self, resource: GroupResource) -> bool:
         """Return whether the controller watches a resource."""
@@ -127,22 +128,22 @@ class Streams:
 
     def is_unwatched(self, resource: GroupResource, seconds: float) -> bool:
         """Return whether the controller has not watched a resource for so long, or never."""
-        ended = (at for sight, at in self._left.items() if sight.resource == resource)
+        ended = (at for sight, at in self._left if sight.resource == resource)
         since = self._clock.monotonic() - max(ended, default=-inf)
         return not self.is_watching(resource) and since >= seconds
 
     @contextmanager
     def listing(self, sight: Sight, *, begins_watch: bool) -> Iterator[None]:
-        """Record that a list is under way, and expect a watch from now on if it begins one."""
+        """Expect a watch from now on, if the list begins one, or a watch of the same has ended."""
+        if not self._returned(sight) and not begins_watch:
+            yield
+            return
         self._lists.append(sight)
-        if begins_watch:
-            self._left[sight] = inf
         try:
             yield
         finally:
             self._lists.remove(sight)
-            if begins_watch:
-                self._leave(sight)
+            self._left.append((sight, self._clock.monotonic()))
 
     @contextmanager
     def opened(
@@ -156,12 +157,12 @@ class Streams:
         stream = Stream(sight, int(version) if is_after_list else None)
         stream.latest = {} if sends_initial else None
         self._open[stream] = None
-        self._left.pop(sight, None)
+        self._returned(sight)
         try:
             yield stream
         finally:
             del self._open[stream]
-            self._leave(sight)
+            self._left.append((sight, self._clock.monotonic()))
 
     def end(self) -> None:
         """End all watches."""
@@ -205,19 +206,20 @@ class Streams:
         ) or any(sight.has(*wanted) for sight in self._expected(resource)):
             await self._clock.sleep(_POLL_SECONDS)
 
-    def _leave(self, sight: Sight) -> None:
-        self._left.pop(sight, None)
-        self._left[sight] = self._clock.monotonic()
-        if len(self._left) > MAX_EXPECTED:
-            del self._left[next(iter(self._left))]
+    def _returned(self, sight: Sight) -> bool:
+        """Expect one watch less, if one is expected."""
+        left = next((each for each in reversed(self._left) if each[0] == sight), None)
+        if left is not None:
+            self._left.remove(left)
+        return left is not None
 
     def _expected(self, resource: GroupResource) -> list[Sight]:
         """Return what the controller is about to watch: it has, and nothing else shows it now."""
         since = self._clock.monotonic() - RETURN_SECONDS
         shown = {each.sight.namespace for each in self._open if each.sight.resource == resource}
-        return [
+        left = [
             sight
-            for sight, at in self._left.items()
-            if sight.resource == resource
-            and (at >= since or shown.isdisjoint({"", sight.namespace}))
+            for sight, at in self._left
+            if at >= since or shown.isdisjoint({"", sight.namespace})
         ]
+        return [sight for sight in (*self._lists, *left) if sight.resource == resource]

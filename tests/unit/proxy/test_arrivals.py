@@ -67,6 +67,28 @@ async def test_an_object_waits_for_a_list_of_any_length(monkeypatch: pytest.Monk
         assert not await shard.is_ready()
 
 
+async def test_an_object_waits_for_each_of_several_caches_that_see_the_same() -> None:
+    shard = Shard()
+    with shard.streams.listing(ALL, begins_watch=True):
+        with shard.streams.opened(ALL, "7"), shard.streams.opened(ALL, "7"):
+            assert not await shard.is_ready(), "the third one still lists"
+        with shard.streams.opened(ALL, "7"):
+            assert not await shard.is_ready(), "the second one is to return"
+
+
+async def test_an_object_waits_while_one_of_several_caches_lists_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sharder.proxy.streams.RETURN_SECONDS", 0)
+    streams = (shard := Shard()).streams
+    with streams.opened(ALL, "7"):
+        pass
+    with streams.opened(Sight(PODS, "", Selectors()), "7"):
+        with streams.listing(ALL, begins_watch=False):
+            assert not await shard.is_ready()
+        assert await shard.is_ready(), "it has not come back in time"
+
+
 async def test_a_list_of_children_that_fails_is_repeated() -> None:
     shard = Shard(failures=1)
     with shard.streams.opened(ALL, "7"):
