@@ -22,6 +22,8 @@ CONNECT_SECONDS: Final = 10.0
 """Limit of the connection of a stream."""
 UNACKNOWLEDGED_SECONDS: Final = 5.0
 """How late bytes can arrive: sent under a Lease, they come before another shard can take it."""
+_IDLE_SECONDS: Final = 30
+"""After so long without a byte, the kernel asks whether the other side is there."""
 _AUTOMATIC: Final = ("Accept", "User-Agent", "Content-Type", "Accept-Encoding")
 
 
@@ -33,13 +35,16 @@ def _socket(address: AddrInfoType) -> socket.socket:
     """Return a socket that gives up what the other side has not acknowledged in time.
 
     Otherwise the kernel would go on to send a write until the network heals, even when its sender
-    has given it up, lost its Lease, or died.
+    has given it up, lost its Lease, or died; and to wait for a dead host would never end.
     """
     family, kind, protocol, *_ = address
     made = socket.socket(family, kind, protocol)
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # on Linux
         milliseconds = int(UNACKNOWLEDGED_SECONDS * 1000)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _IDLE_SECONDS)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, int(UNACKNOWLEDGED_SECONDS))
     return made
 
 

@@ -191,5 +191,6 @@ async def test_the_kernel_gives_up_what_is_not_acknowledged(
         assert answer.connection.transport is not None
         used = answer.connection.transport.get_extra_info("socket")
         milliseconds = used.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        is_asked = used.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
-    assert milliseconds == 5000
+    assert (milliseconds, is_asked) == (5000, 1), "also when only an answer is awaited"
