@@ -110,6 +110,7 @@ class Streams:
     def __init__(self, clock: Clock, same: Callable[[str], str] = intern) -> None:
         """`same` returns an equal text that is kept anyway."""
         self._clock = clock
+        self._began = clock.monotonic()
         self._same = same
         self._open = dict[Stream, None]()
         self._lists = list[Sight]()
@@ -193,6 +194,12 @@ class Streams:
         """Return the selectors with which the controller watches a resource, or is about to."""
         watched = (each.sight for each in self._open if each.sight.resource == resource)
         return {sight.selectors for sight in (*watched, *self._expected(resource))}
+
+    async def until_begun(self, resource: GroupResource) -> None:
+        """Wait for the first watch, as this proxy may be new to a controller that has caches."""
+        until = self._began + RETURN_SECONDS
+        while not self.selectors(resource) and self._clock.monotonic() < until:
+            await self._clock.sleep(_POLL_SECONDS)
 
     async def until_shown(
         self, resource: GroupResource, selectors: Selectors, namespace: str, version: int

@@ -134,9 +134,12 @@ class View:
     async def _until_children_shown(
         self, resource: GroupResource, new: Mapping[str, ObjectMeta], stream: Stream | None
     ) -> None:
+        children = self._handled[resource] if new else ()
+        for child in children:
+            await self.streams.until_begun(child)
         wanted = [
             (child, selectors, await self._latest(child, selectors, new, stream))
-            for child in (self._handled[resource] if new else ())
+            for child in children
             for selectors in self.streams.selectors(child)
         ]
         while True:

@@ -76,6 +76,13 @@ async def test_an_object_waits_for_each_of_several_caches_that_see_the_same() ->
             assert not await shard.is_ready(), "the second one is to return"
 
 
+async def test_an_object_waits_for_watches_that_a_new_proxy_has_not_seen_yet() -> None:
+    shard = Shard()
+    assert not await shard.is_ready(), "the controller has not come back to this proxy"
+    with shard.streams.opened(ALL, "7"):
+        assert await shard.is_ready()
+
+
 async def test_an_object_waits_while_one_of_several_caches_lists_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
