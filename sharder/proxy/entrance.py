@@ -50,7 +50,7 @@ class Entrance:
         self, server: ProxyServer, access: Access, clock: Clock
     ) -> AsyncGenerator[None, None]:
         """Serve on the loopback, and keep the files as new as the token of `access`."""
-        authority, serving = await self._issued()
+        authority, serving = await _issued()
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_route("*", "/{path:.*}", server.handle)
         runner = web.AppRunner(
@@ -75,21 +75,6 @@ class Entrance:
                     task.cancel()
         finally:
             await runner.cleanup()
-
-    async def _issued(self) -> tuple[bytes, bytes]:
-        """Return an authority, and a certificate of it with its key: those of before, if any.
-
-        Clients read the authority once, and trust no other one after a restart of the proxy.
-        """
-        beside = self.kubeconfig or (self.account and self.account / "serving")
-        kept = beside and beside.with_suffix(".pem")
-        made = kept.read_bytes() if kept and kept.exists() else b""
-        if not made:
-            made = await in_child("sharder.proxy.certificate")(HOST.encode())
-            if kept:
-                _replace(kept, made, mode=0o600)
-        authority, _, serving = made.partition(b"\n\n")
-        return authority + b"\n", serving
 
     async def _keep_written(
         self, access: Access, clock: Clock, port: int, authority: bytes
@@ -138,6 +123,13 @@ def _replace(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     draft.touch(mode=mode)
     draft.write_bytes(content)
     draft.replace(path)
+
+
+async def _issued() -> tuple[bytes, bytes]:
+    """Return a new authority, and a certificate of it with its key."""
+    made = await in_child("sharder.proxy.certificate")(HOST.encode())
+    authority, _, serving = made.partition(b"\n\n")
+    return authority + b"\n", serving
 
 
 def _context(pair: bytes) -> ssl.SSLContext:

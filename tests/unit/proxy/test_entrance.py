@@ -22,13 +22,6 @@ async def token() -> Token:
     return Token("secret")
 
 
-async def test_a_proxy_that_restarts_keeps_the_authority_that_clients_read_once(
-    tmp_path: Path,
-) -> None:
-    entrance = Entrance(port=0, kubeconfig=None, account=tmp_path, namespace="demo")
-    assert await entrance._issued() == await entrance._issued()
-
-
 async def test_requests_can_be_as_long_as_the_api_server_takes_them(tmp_path: Path) -> None:
     config = tmp_path / "config"
     entrance = Entrance(port=0, kubeconfig=config, account=None, namespace="demo")
