@@ -26,6 +26,8 @@ INITIAL_END: Final = "k8s.io/initial-events-end"
 RETURN_SECONDS: Final = 5.0
 """For so long a watch is expected after a list, or after the last one has ended, if another one
 shows its objects."""
+BACKOFF_SECONDS: Final = 30.0
+"""For so long a client can wait before it watches again (client-go, reflector.go)."""
 MAX_EXPECTED: Final = 1000
 """The watches that are expected until they return: those that ended last."""
 _POLL_SECONDS: Final = 0.05
@@ -117,14 +119,19 @@ class Streams:
         """The lists under way that begin a watch."""
         self._left = deque[tuple[Sight, float]](maxlen=MAX_EXPECTED)
         """When a list ended whose watch has not begun yet, or a watch: each cache has its own."""
+        self._ended = dict[GroupResource, float]()
+        """When the last watch of a resource ended."""
 
     def is_watching(self, resource: GroupResource) -> bool:
         """Return whether the controller watches a resource."""
         return any(each.sight.resource == resource for each in self._open)
 
-    def is_listing(self, resource: GroupResource) -> bool:
-        """Return whether the controller is shown a list of a resource, which will end."""
+    def is_behind(self, resource: GroupResource) -> bool:
+        """Return whether the controller is shown a list of a resource, or is to watch it again."""
         initial = (s.latest is not None for s in self._open if s.sight.resource == resource)
+        since = self._clock.monotonic() - self._ended.get(resource, -inf)
+        if since < BACKOFF_SECONDS and not self.is_watching(resource):
+            return True
         return any(sight.resource == resource for sight in self._lists) or any(initial)
 
     def is_unwatched(self, resource: GroupResource, seconds: float) -> bool:
@@ -163,7 +170,8 @@ class Streams:
             yield stream
         finally:
             del self._open[stream]
-            self._left.append((sight, self._clock.monotonic()))
+            self._ended[sight.resource] = self._clock.monotonic()
+            self._left.append((sight, self._ended[sight.resource]))
 
     def end(self) -> None:
         """End all watches."""

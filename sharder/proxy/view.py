@@ -23,7 +23,7 @@ from sharder.shard.context import ShardContext
 from sharder.shard.identity import Handled, Ownership
 
 HELD_SECONDS: Final = 5.0
-"""The longest time for which an object is held back for its children, if no list shows them."""
+"""The longest time for which an object is held back for its children, if they are not behind."""
 _RETRY_SECONDS: Final = 0.5
 MAX_OUTSIDE: Final = 500
 """Resources outside the ring that are told: the Lease names them in each renewal, which fails if
@@ -149,7 +149,7 @@ class View:
                         for at, last in latest.items():
                             await self.streams.until_shown(child, selectors, at, last)
             except TimeoutError:
-                if not any(self.streams.is_listing(child) for child, _, _ in wanted):
+                if not any(self.streams.is_behind(child) for child, _, _ in wanted):
                     raise
             else:
                 return

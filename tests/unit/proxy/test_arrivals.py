@@ -65,6 +65,11 @@ async def test_an_object_waits_for_a_list_of_any_length(monkeypatch: pytest.Monk
     shard = Shard()
     with shard.streams.listing(ALL, begins_watch=True):
         assert not await shard.is_ready()
+    with shard.streams.opened(ALL, "7"):
+        pass
+    assert not await shard.is_ready(), "a watch that broke comes back after a back-off"
+    monkeypatch.setattr("sharder.proxy.streams.BACKOFF_SECONDS", 0)
+    assert await shard.is_ready()
 
 
 async def test_an_object_waits_for_each_of_several_caches_that_see_the_same() -> None:
@@ -83,17 +88,14 @@ async def test_an_object_waits_for_watches_that_a_new_proxy_has_not_seen_yet() -
         assert await shard.is_ready()
 
 
-async def test_an_object_waits_while_one_of_several_caches_lists_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_cache_that_lists_again_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sharder.proxy.streams.RETURN_SECONDS", 0)
     streams = (shard := Shard()).streams
     with streams.opened(ALL, "7"):
         pass
-    with streams.opened(Sight(PODS, "", Selectors()), "7"):
-        with streams.listing(ALL, begins_watch=False):
-            assert not await shard.is_ready()
-        assert await shard.is_ready(), "it has not come back in time"
+    other = Sight(PODS, "", Selectors())
+    with streams.opened(other, "7"), streams.listing(ALL, begins_watch=False):
+        assert not await shard.is_ready()
 
 
 async def test_a_list_of_children_that_fails_is_repeated() -> None:
@@ -117,6 +119,7 @@ async def test_an_object_waits_for_our_own_watch_without_a_limit(
     was_seen: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sharder.proxy.view.HELD_SECONDS", 0.1)
+    monkeypatch.setattr("sharder.proxy.streams.RETURN_SECONDS", 0)
     shard = Shard()
     if was_seen:
         shard.here.deliver(JOB)
