@@ -136,6 +136,7 @@ class ProxyServer:
         async with self._forward.open(request, labels=labels, reads=True) as answer:
             if is_main and not begins and not view.has_shown(sight):
                 # Not before the answer: the Lease can be lost until then.
+                view.streams.outlived()
                 return expired(Refused(410, "this proxy has begun anew; list again"))
             response = web.StreamResponse(status=answer.status, headers=plain(answer.headers))
             response.enable_chunked_encoding()

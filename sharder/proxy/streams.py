@@ -112,7 +112,8 @@ class Streams:
     def __init__(self, clock: Clock, same: Callable[[str], str] = intern) -> None:
         """`same` returns an equal text that is kept anyway."""
         self._clock = clock
-        self._began = clock.monotonic()
+        self._until = clock.monotonic() + RETURN_SECONDS
+        """Until then, a controller that has outlived another proxy comes back to this one."""
         self._same = same
         self._open = dict[Stream, None]()
         self._lists = list[Sight]()
@@ -205,9 +206,12 @@ class Streams:
 
     async def until_begun(self, resource: GroupResource) -> None:
         """Wait for the first watch, as this proxy may be new to a controller that has caches."""
-        until = self._began + RETURN_SECONDS
-        while not self.selectors(resource) and self._clock.monotonic() < until:
+        while not self.selectors(resource) and self._clock.monotonic() < self._until:
             await self._clock.sleep(_POLL_SECONDS)
+
+    def outlived(self) -> None:
+        """Record that the controller has caches from before this proxy, and may back off."""
+        self._until = self._clock.monotonic() + BACKOFF_SECONDS
 
     async def until_shown(
         self, resource: GroupResource, selectors: Selectors, namespace: str, version: int

@@ -124,7 +124,7 @@ class Stage:
         cluster = Mock(objects=Mock(return_value=pods))
         context = Mock(identity=ME, clock=SystemClock(), cluster=cluster, found=found)
         self.view = View(context, {JOBS: [PODS]}, Options())
-        self.view.streams._began -= 60  # the controller watches no children
+        self.view.streams._until = 0  # the controller watches no children
         self.view.open(lambda: self.left)
         self.here.listed(JOBS, [JOB], "5")
         self.here.deliver(JOB)

@@ -104,6 +104,7 @@ async def test_a_watch_that_cannot_resume_ends(is_restored: bool, stage: Stage) 
     line = await stage.read(f"{JOBS_PATH}?watch=1&resourceVersion=5")
     assert line.endswith(b"\n"), "clients read lines"
     assert (json.loads(line)["type"], json.loads(line)["object"]["code"]) == ("ERROR", 410)
+    assert is_restored or stage.view.streams._until > 0, "the controller has outlived a proxy"
 
 
 @pytest.mark.parametrize(
