@@ -52,18 +52,18 @@ class FullWriter(Writer):
 
     @override
     def wanted(self, target: Target, current: Stored) -> Tree:
-        body, api_version = target.body(), {"apiVersion": current.tree["apiVersion"]}
+        body, of = target.body(), {key: current.tree[key] for key in ("apiVersion", "kind")}
         if target.call.method == "PUT":
             target.check(body)
             if metadata_of(body).get("uid", current.meta.uid) != current.meta.uid:
                 raise Refused(409, "Precondition failed: UID")
             if is_custom(target.served) and "resourceVersion" not in metadata_of(body):
                 raise Refused(422, "metadata.resourceVersion: must be specified for an update")
-            return {**body, **api_version}
+            return {**body, **of}
         if target.call.content_type == _APPLY:
             return {
                 **applied(current.tree, body, self._applied.get(_manager(target)) or {}),
-                **api_version,
+                **of,
             }
         return super().wanted(target, current)
 
