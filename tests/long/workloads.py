@@ -159,9 +159,10 @@ class Workloads:
 
         await eventually(are_rolled, within=within)
 
-    async def read(self, path: str) -> list[Object]:
-        """Return all jobs or all pods."""
-        return msgspec.json.decode(await self.client.request("GET", path), type=_List).items
+    async def read(self, path: str, **query: str) -> list[Object]:
+        """Return all jobs or all pods, or those that the query selects."""
+        answer = await self.client.request("GET", path, query=query)
+        return msgspec.json.decode(answer, type=_List).items
 
     async def owners(self) -> Counter[str]:
         """Return how many jobs each shard has that are not complete."""
@@ -172,7 +173,8 @@ class Workloads:
         """Wait until a shard has no jobs that are not complete."""
 
         async def is_gone() -> bool:
-            return not (await self.owners())[name]
+            jobs = await self.read(JOBS_PATH, labelSelector=f"{OWNER}={name}")
+            return all(job.is_complete for job in jobs)
 
         await eventually(is_gone, within=within)
 
@@ -189,7 +191,7 @@ class Workloads:
         known = set[str]()
         async with asyncio.TaskGroup() as group:
             while True:
-                for pod in await self.read(PODS_PATH):
+                for pod in await self.read(PODS_PATH, fieldSelector="status.phase=Pending"):
                     if pod.metadata.uid not in known:
                         known.add(pod.metadata.uid)
                         group.create_task(self._run_pod(pod))
