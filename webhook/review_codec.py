@@ -203,9 +203,9 @@ _OBJECT = msgspec.json.Decoder(PartialObject)
 _MAP = msgspec.json.Decoder(dict[str, str])
 _OWNERS = msgspec.json.Decoder(list[OwnerReference])
 
-_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_STRING = rb'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"'
 _ITEMS = re.compile(
-    rb"(?:\s*+(?:%b\s*+:\s*+%b|\{(?:[^{}\"]++|%b)*+\})\s*+,?+){1,512}+" % (3 * (_STRING,)),
+    rb"(?>(?:\s*+(?:%b\s*+:\s*+%b|\{(?>(?:[^{}\"]++|%b)*)\})\s*+,?+){1,512})" % (3 * (_STRING,)),
     re.DOTALL,
 )
 """Some entries of a map of strings, or of a list of flat objects."""

@@ -30,13 +30,16 @@ CUT = b'"\xe2\x80\xa6 nested too deeply"'
 SLICE = 32 * 1024
 """Bytes after which `pieces` yields, so that its reader can pause: up to 15 ms of work."""
 
-_TEXT = rb'[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+# Groups are atomic, not possessive: these are wrong in Python 3.11.2 (python/cpython#106052).
+_TEXT = rb'[^"\[\]{}]++|"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"'
 _SHALLOW = _TEXT
 for _ in range(4):
     # What is small and flat is passed over as a whole: a step for each bracket would take seconds.
-    _SHALLOW = rb"%b|[\[{](?:%b){,8}+[\]}]" % (_TEXT, _SHALLOW)
+    _SHALLOW = rb"%b|[\[{](?>(?:%b){,8})[\]}]" % (_TEXT, _SHALLOW)
 # Anything between brackets, strings included, then a run of brackets.
-_RUN = re.compile(rb"(?:%b){,32}+(?:(?P<open>[\[{]++)|(?P<close>[\]}]++))?+" % _SHALLOW, re.DOTALL)
+_RUN = re.compile(
+    rb"(?>(?:%b){,32})(?:(?P<open>[\[{]++)|(?P<close>[\]}]++))?+" % _SHALLOW, re.DOTALL
+)
 
 
 def whole(decode: Callable[[B], T], body: B) -> T:
