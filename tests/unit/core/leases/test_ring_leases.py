@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 
 import msgspec
+from msgspec.structs import replace
 
 from sharder.core.api.lease import Lease, read_lease
 from sharder.core.leases.membership import Members, Standing
@@ -184,6 +185,20 @@ def test_a_shard_that_holds_a_lease_unseen_is_missing_until_that_is_seen() -> No
 
     assert unseen is Standing.MISSING
     assert members(membership, AT + 2).standing_of(A) is Standing.GONE, "it has released it"
+
+
+def test_a_late_event_does_not_undo_what_the_api_server_answered() -> None:
+    def at(version: str, holder: str) -> Lease:
+        found = lease(A, holder=holder)
+        return replace(found, metadata=replace(found.metadata, resource_version=version))
+
+    membership = watching(at("5", A))
+    membership.answered(at("9", SHARDER_IDENTITY), AT + 1)
+    membership.see(at("7", A), AT + 2)
+    membership.answered(lease(B, holder=""), AT + 2)
+
+    assert members(membership, AT + 2).standing_of(A) is Standing.GONE
+    assert kept(membership) == 1
 
 
 def test_released_leases_of_rings_that_are_made_later_leave_no_doubt() -> None:
