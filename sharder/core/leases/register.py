@@ -69,8 +69,11 @@ class Membership:
         None stands for a mere renewal, as nearly every event of a watch is: nothing else changes,
         and for a state before one that the API server has answered.
         """
-        known, version = self.observed(lease.metadata.ref), lease.metadata.resource_version
-        if known is not None and is_older(version, than=known.lease.metadata.resource_version):
+        ref, version = lease.metadata.ref, lease.metadata.resource_version
+        place = self._places.get(ref)
+        if place is not None and is_older(
+            version, than=place.known[ref].lease.metadata.resource_version
+        ):
             return None
         return self._see(lease, at)
 
