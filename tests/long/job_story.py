@@ -22,7 +22,7 @@ from hack.playground import Playground
 from sharder.core.names import ObjectRef
 from tests.e2e.writers import WriteLog
 from tests.history.absences import Absence
-from tests.history.traces import Event, Happening, Held
+from tests.history.traces import Event, Happening, Held, Span
 from tests.long.proxied_pods import ProxiedPods
 from tests.long.workloads import ACCOUNT, PODS, SHARDER, WRITES, Judge, Workloads, workloads
 
@@ -70,9 +70,11 @@ class Story:
         self.work = work
         self.rolls = 0
         self.events = list[Event]()
-        """What happened to the shards of Jobs and to the sharder."""
+        """What happened to the shards of Jobs."""
         self.leases = list[Held]()
         """When a shard came back."""
+        self.leaderless = list[Span]()
+        """When no sharder led."""
         self._jobs = _pods(work, "jobs", "job-controller,statefulset-controller")
         self._deployments = _pods(work, "deployments", "deployment-controller")
         self._names = (f"jobs-{number}" for number in count())
@@ -158,13 +160,12 @@ class Story:
 
     async def _kill_sharder(self) -> None:
         headline("Kill the sharder while a shard leaves: it starts again, and leads")
-        leaves = self._live.pop(0)
-        self._happens(SHARDER, Happening.PAUSED)
+        leaves, began = self._live.pop(0), time.time()
         self.work.playground.kill(SHARDER)
         await self._jobs.stop(leaves)
         self.work.start_sharder()
         await self._lose(leaves)
-        self._happens(SHARDER, Happening.RESUMED)
+        self.leaderless.append(Span(begin=began, end=time.time()))
         await self._join(1)
 
     async def _replace(self) -> None:
@@ -228,7 +229,10 @@ async def outcome(directory: Path, *, rounds: int = 1) -> Outcome:
             await story.begin()
             for _ in range(rounds):
                 await story.play()
-    judge, needed = Judge(log, story.events, story.leases), dict.fromkeys(work.names, PODS)
+    judge, needed = (
+        Judge(log, story.events, story.leases, story.leaderless),
+        dict.fromkeys(work.names, PODS),
+    )
     needed |= {f"deployment-{number}": 1 + story.rolls for number in range(DEPLOYMENTS)}
     more = {name: len(judge.made[name]) - many for name, many in needed.items()}
     return Outcome(

@@ -18,8 +18,7 @@ from sharder.kube.client import MERGE_PATCH, Client, connect
 from tests.e2e.writers import WriteLog
 from tests.history.absences import absences
 from tests.history.behind import behind
-from tests.history.moments import pauses_of
-from tests.history.traces import Event, Held
+from tests.history.traces import Event, Held, Span
 from tests.history.writers import foreign
 from tests.support.eventually import eventually
 
@@ -239,9 +238,13 @@ class Judge:
     """What the audit log says of all writes."""
 
     def __init__(
-        self, log: WriteLog, events: Sequence[Event] = (), leases: Sequence[Held] = ()
+        self,
+        log: WriteLog,
+        events: Sequence[Event] = (),
+        leases: Sequence[Held] = (),
+        leaderless: Sequence[Span] = (),
     ) -> None:
-        """`events` are what happened to shards and to the sharder, `leases` when one came back."""
+        """`events` are what happened to shards, `leases` when one came back."""
         self.made = defaultdict[str, set[str]](set)
         """The pods that were ever created for each Job and StatefulSet, and the ReplicaSets of
         each Deployment, by the name of their parent."""
@@ -250,7 +253,6 @@ class Judge:
             if parent and parent.kind != "ReplicaSet" and obj.kind in {"Pod", "ReplicaSet"}:
                 self.made[parent.name].add(obj.metadata.uid)
         trace = replace(log.trace(*OWNERS), events=events, leases=leases)
-        leaderless = pauses_of(trace)[SHARDER]
         self.absences = [
             each
             for each in absences(trace)
