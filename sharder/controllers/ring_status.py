@@ -12,7 +12,7 @@ from typing import Final
 from sharder.controllers.movement.controller import Movement
 from sharder.controllers.ports import Ports
 from sharder.core.api.meta import PartialObject
-from sharder.core.api.ring import ControllerRing, RingStatus, ShardStatus
+from sharder.core.api.ring import Condition, ControllerRing, RingStatus, ShardStatus
 from sharder.core.errors import ApiError, NotFound
 from sharder.core.fence import Proof, UnknownFence
 from sharder.core.leases.shard import OBJECTS, Shard
@@ -21,7 +21,6 @@ from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import (
     FAILED,
     READY,
-    DesiredCondition,
     ObjectStats,
     condition_of,
     covered,
@@ -116,7 +115,7 @@ class StatusReports:
         before: RingStatus,
         pace: StatusThrottle,
         at: float,
-        is_ready: DesiredCondition,
+        is_ready: Condition,
     ) -> RingStatus:
         """Return the status at `at` (monotonic seconds)."""
         now, stats = self._clock.now(), self._movement.stats(snapshot.name)
@@ -176,7 +175,7 @@ class StatusReports:
 
     def _conditions(
         self, snapshot: RingSnapshot, before: RingStatus, stats: ObjectStats | None, now: datetime
-    ) -> list[DesiredCondition]:
+    ) -> list[Condition]:
         available = len(snapshot.members.available)
         movement, ring = self._movement, snapshot.ring
         conditions = (
@@ -199,7 +198,7 @@ class StatusReports:
         )
         return [condition for condition in conditions if condition is not None]
 
-    def _ready(self, snapshot: RingSnapshot, failure: ApiError | None) -> DesiredCondition:
+    def _ready(self, snapshot: RingSnapshot, failure: ApiError | None) -> Condition:
         # An invalid ring is stored if the webhook was not called, or did not exist yet.
         refused = refusals(snapshot.ring, snapshot.placer.layout.custom)
         problems = self._movement.problems(snapshot.name) | {

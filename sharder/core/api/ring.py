@@ -67,7 +67,7 @@ class RingResource(ControlledResource, frozen=True, kw_only=True, rename="camel"
     hash_key: HashKey = HashKey.OBJECT
 
 
-class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Condition(msgspec.Struct, frozen=True, rename="camel"):
     """metav1.Condition."""
 
     type: str

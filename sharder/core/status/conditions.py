@@ -1,9 +1,9 @@
 """The conditions of a ring, without their transition times, and the numbers that they follow from.
 
 Counts change all the time.  The types of conditions that follow from them are in `FROM_COUNTS`,
-so that a new number in a message does not cause a write of the status.  `DesiredCondition.counted`
-marks a single condition that follows from counts alone, so that an object in transit does not
-cause a write either.  Any other condition, even one of these types, is reported at once.
+so that a new number in a message does not cause a write of the status.  `is_counted` says whether
+a single condition follows from counts alone, so that an object in transit does not cause a write
+either.  Any other condition, even one of these types, is reported at once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -126,36 +126,19 @@ FROM_COUNTS: Final = frozenset({COVERED, EXHAUSTED})
 """Types whose message can contain a number of objects."""
 
 
-@dataclass(frozen=True, slots=True)
-class DesiredCondition:
-    """A condition that a ring should have."""
-
-    type: str
-    status: str
-    """True, False or Unknown; empty if it does not apply to the ring and is removed."""
-    reason: str = ""
-    message: str = ""
-
-    @property
-    def counted(self) -> bool:
-        """Whether it follows from counts alone, so it might change again within seconds."""
-        return self.reason in {OWNED, UNOWNED, APART, SUFFICIENT, INSUFFICIENT}
-
-    def is_met_by(self, known: Condition | None) -> bool:
-        """Return whether `known` has the same status and reason."""
-        if known is None:
-            return not self.status
-        return (known.status, known.reason) == (self.status, self.reason)
+def is_counted(condition: Condition) -> bool:
+    """Return whether it follows from counts alone, so it might change again within seconds."""
+    return condition.reason in {OWNED, UNOWNED, APART, SUFFICIENT, INSUFFICIENT}
 
 
-def ready(problems: Mapping[str, str | None]) -> DesiredCondition:
+def ready(problems: Mapping[str, str | None]) -> Condition:
     """Return whether the ring is ready: no source has a problem."""
     known = {source: problem for source, problem in problems.items() if problem}
     if not known:
-        return DesiredCondition(READY, TRUE, SUCCEEDED, "ring is ready")
+        return Condition(READY, TRUE, SUCCEEDED, "ring is ready")
     reasons = (reason for source, reason in NOT_READY.items() if source in known)
     text = "; ".join(known[source] for source in sorted(known))
-    return DesiredCondition(READY, FALSE, next(reasons, FAILED), text)
+    return Condition(READY, FALSE, next(reasons, FAILED), text)
 
 
 def watched(
@@ -164,7 +147,7 @@ def watched(
     unable: Mapping[ShardName, str],
     *,
     polled_every: float,
-) -> DesiredCondition | None:
+) -> Condition | None:
     """Return whether the sharder and the shards can watch, None to keep the condition as it is.
 
     A ring whose resources could always be watched has no such condition.
@@ -180,13 +163,13 @@ def watched(
         first = min(unable)
         others = f" and {counted(len(unable) - 1, 'other shard')}" if len(unable) > 1 else ""
         message = f"shard {first}{others} cannot work: {unable[first]}"
-        return DesiredCondition(WATCHED, FALSE, UNABLE, message)
+        return Condition(WATCHED, FALSE, UNABLE, message)
     if unwatched is None or (condition_of(before, WATCHED) is None and not unwatched):
         return None
     if not unwatched:
         message = "the sharder and all shards can watch the resources of the ring"
-        return DesiredCondition(WATCHED, TRUE, ALLOWED, message)
-    return DesiredCondition(
+        return Condition(WATCHED, TRUE, ALLOWED, message)
+    return Condition(
         WATCHED,
         FALSE,
         MISSING,
@@ -203,17 +186,17 @@ def advice(resources: Sequence[GroupResource]) -> str:
     return f"add {rules} to the sharder's role (chart value rings)"
 
 
-def paused(before: RingStatus, movement: MovementSpec) -> DesiredCondition | None:
+def paused(before: RingStatus, movement: MovementSpec) -> Condition | None:
     """Return whether movement is paused, None to keep the condition as it is.
 
     A ring that was never paused has no such condition.
     """
     if movement.paused:
         message = "movement is paused; only objects whose shard is gone are reassigned"
-        return DesiredCondition(PAUSED, TRUE, STOPPED, message)
+        return Condition(PAUSED, TRUE, STOPPED, message)
     if condition_of(before, PAUSED) is None:
         return None
-    return DesiredCondition(PAUSED, FALSE, ACTIVE, "movement is active")
+    return Condition(PAUSED, FALSE, ACTIVE, "movement is active")
 
 
 def covered(
@@ -223,7 +206,7 @@ def covered(
     available: int,
     apart: Troubled | None = None,
     uncounted: Sequence[str] = (),
-) -> DesiredCondition | None:
+) -> Condition | None:
     """Return whether all objects have an available owner, None if they were not counted yet.
 
     This also requires that no drain is overdue, and that controlled objects are on the shards of
@@ -234,37 +217,37 @@ def covered(
     """
     if not available:
         message = "no shard is available"
-        return DesiredCondition(COVERED, FALSE, NO_SHARDS, message)
+        return Condition(COVERED, FALSE, NO_SHARDS, message)
     unowned = 0 if stats is None else stats.unowned
     message = f"{counted(unowned, 'object')} without an available owner"
     if uncounted:
         known = f"; by the last counts, {message}" if unowned else ""
-        return DesiredCondition(
+        return Condition(
             COVERED, UNKNOWN, UNCOUNTED, f"cannot read {named(uncounted)}; see Ready{known}"
         )
     if unowned:
-        return DesiredCondition(
+        return Condition(
             COVERED,
             FALSE,
             UNOWNED,
             message if overdue is None else f"{message}; {_late(overdue)}",
         )
     if overdue is not None:
-        return DesiredCondition(COVERED, FALSE, OVERDUE, _late(overdue))
+        return Condition(COVERED, FALSE, OVERDUE, _late(overdue))
     if apart is not None:
         is_one = apart.count == 1
         message = (
             f"{counted(apart.count, 'controlled object')} {'is' if is_one else 'are'} not on the "
             f"shard of the parent{_such_as(apart.count, apart.first)}; see the object's Events"
         )
-        return DesiredCondition(COVERED, FALSE, APART, message)
+        return Condition(COVERED, FALSE, APART, message)
     if stats is None:
         return None
     message = "every object has an available owner"
-    return DesiredCondition(COVERED, TRUE, OWNED, message)
+    return Condition(COVERED, TRUE, OWNED, message)
 
 
-def exhausted(stats: ObjectStats | None, *, available: int) -> DesiredCondition | None:
+def exhausted(stats: ObjectStats | None, *, available: int) -> Condition | None:
     """Return whether objects wait because no shard has room, None to keep the condition as it is.
 
     If no shard is available, capacity is not the problem.
@@ -272,16 +255,14 @@ def exhausted(stats: ObjectStats | None, *, available: int) -> DesiredCondition 
     if stats is None:
         return None
     if stats.has_room is None:
-        return DesiredCondition(EXHAUSTED, "")
+        return Condition(EXHAUSTED, "")
     if not available:
         return None
     if not stats.unassigned or stats.has_room:
         message = "no object waits for room on a shard"
-        return DesiredCondition(EXHAUSTED, FALSE, SUFFICIENT, message)
+        return Condition(EXHAUSTED, FALSE, SUFFICIENT, message)
     many = counted(stats.unassigned, "object")
-    return DesiredCondition(
-        EXHAUSTED, TRUE, INSUFFICIENT, f"{many} cannot be assigned: {AT_CAPACITY}"
-    )
+    return Condition(EXHAUSTED, TRUE, INSUFFICIENT, f"{many} cannot be assigned: {AT_CAPACITY}")
 
 
 def condition_of(status: RingStatus, name: str) -> Condition | None:

@@ -31,9 +31,9 @@ from sharder.core.status.conditions import (
     FROM_COUNTS,
     TRUE,
     UNKNOWN,
-    DesiredCondition,
     ObjectStats,
     condition_of,
+    is_counted,
 )
 from sharder.core.texts import counted, named
 
@@ -47,7 +47,7 @@ def status_of(
     *,
     shards: int,
     available: int,
-    conditions: Iterable[DesiredCondition],
+    conditions: Iterable[Condition],
     rebalanced: LastRebalance | None = None,
     now: datetime,
 ) -> RingStatus:
@@ -58,21 +58,21 @@ def status_of(
         before: The present status of the ring; fields that are not set here are kept.
         shards: Number of valid Leases with the ring's label.
         available: Number of available shards.
-        conditions: The desired conditions; conditions of other types are kept.
+        conditions: The desired conditions, of which one without a status is removed; conditions
+            of other types are kept.
         rebalanced: The last run of this leader; until the first one, that of the previous leader
             is kept, if the ring is rebalanced at all.
         now: The transition time for each condition that changes its status.
     """
-    desired = {each.type: _condition(each, ring, before, now) for each in conditions}
-    kept = {c.type: c for c in before.conditions if c.type not in desired}
-    after = [c for c in (*kept.values(), *desired.values()) if c is not None]
+    desired = {each.type: _dated(each, ring, before, now) for each in conditions}
+    after = {c.type: c for c in before.conditions} | desired
     is_off = ring.spec.rebalance.strategy is RebalanceStrategy.NONE
     return msgspec.structs.replace(
         before,
         observed_generation=ring.metadata.generation,
         shards=shards,
         available_shards=available,
-        conditions=tuple(sorted(after, key=lambda c: c.type)),
+        conditions=tuple(after[name] for name in sorted(after) if after[name].status),
         last_rebalance=None if is_off else rebalanced or before.last_rebalance,
     )
 
@@ -121,22 +121,15 @@ def encode_status(status: RingStatus) -> Json:
     return {"status": body}
 
 
-def _condition(
-    desired: DesiredCondition, ring: ControllerRing, before: RingStatus, now: datetime
-) -> Condition | None:
-    """Return the condition with its transition time, None if it does not apply."""
-    if not desired.status:
-        return None
+def _dated(
+    desired: Condition, ring: ControllerRing, before: RingStatus, now: datetime
+) -> Condition:
+    """Return the condition with its transition time."""
     known, since = condition_of(before, desired.type), to_the_second(now)
     if known is not None and known.status == desired.status:
         since = known.last_transition_time
-    return Condition(
-        type=desired.type,
-        status=desired.status,
-        reason=desired.reason,
-        message=desired.message,
-        observed_generation=ring.metadata.generation,
-        last_transition_time=since,
+    return msgspec.structs.replace(
+        desired, observed_generation=ring.metadata.generation, last_transition_time=since
     )
 
 
@@ -176,14 +169,15 @@ class StatusThrottle:
 
     def __init__(self) -> None:
         self._wrote: float | None = None
-        self._unsettled: dict[str, tuple[DesiredCondition, float]] = {}
+        self._unsettled: dict[str, tuple[Condition, float]] = {}
 
-    def is_settled(self, desired: DesiredCondition, known: Condition | None, at: float) -> bool:
+    def is_settled(self, desired: Condition, known: Condition | None, at: float) -> bool:
         """Return whether the desired condition can replace `known` now.
 
         A condition that does not follow from counts alone, or is new, can replace it at once.
         """
-        if not desired.counted or known is None or desired.is_met_by(known):
+        is_met = known is None or (known.status, known.reason) == (desired.status, desired.reason)
+        if is_met or not is_counted(desired):
             self._unsettled.pop(desired.type, None)
             return True
         before, since = self._unsettled.get(desired.type, (desired, at))
@@ -220,7 +214,7 @@ def fenced(
     ring: ControllerRing,
     members: Members,
     now: datetime,
-) -> DesiredCondition | None:
+) -> Condition | None:
     """Return whether the ring's fence is in force, None to keep the condition as it is.
 
     A ring that never had a fence, or whose fence was removed on purpose, has no such condition.
@@ -240,16 +234,16 @@ def fenced(
             return _by(proof, ring, members)
         case NoFence() if known is not None:
             if _is_forgotten(known, now):
-                return DesiredCondition(FENCED, "")
+                return Condition(FENCED, "")
             advice = how_to_apply(ring.name)
-            return DesiredCondition(
+            return Condition(
                 FENCED,
                 FALSE,
                 NOT_INSTALLED,
                 f"the API server no longer enforces the fence; {advice}",
             )
         case UnknownFence(why) if known is not None:
-            return DesiredCondition(FENCED, UNKNOWN, UNKNOWN, f"cannot verify the fence: {why}")
+            return Condition(FENCED, UNKNOWN, UNKNOWN, f"cannot verify the fence: {why}")
         case _:
             return None
 
@@ -262,10 +256,10 @@ def _is_forgotten(known: Condition, now: datetime) -> bool:
     return now - since >= FORGOTTEN_AFTER
 
 
-def _by(fence: Fence, ring: ControllerRing, members: Members) -> DesiredCondition:
+def _by(fence: Fence, ring: ControllerRing, members: Members) -> Condition:
     expected = digest_of(ring)
     if fence.digest != expected:
-        return DesiredCondition(
+        return Condition(
             FENCED,
             FALSE,
             OUTDATED,
@@ -275,14 +269,14 @@ def _by(fence: Fence, ring: ControllerRing, members: Members) -> DesiredConditio
     strangers = _strangers(fence, members)
     if strangers:
         first = f"e.g. Lease {strangers[0]}" if len(strangers) > 1 else f"Lease {strangers[0]}"
-        return DesiredCondition(
+        return Condition(
             FENCED,
             UNKNOWN,
             UNKNOWN,
             f"cannot verify that the fence covers {counted(len(strangers), 'shard')}, {first}: "
             "the name is not valid for a pod, or the fence has no ServiceAccount in the namespace",
         )
-    return DesiredCondition(
+    return Condition(
         FENCED,
         TRUE,
         ENFORCED,

@@ -4,11 +4,11 @@ import pytest
 
 from sharder.core.api.ring import Condition, MovementSpec, RingStatus
 from sharder.core.status.conditions import (
-    DesiredCondition,
     ObjectStats,
     Troubled,
     covered,
     exhausted,
+    is_counted,
     paused,
     ready,
     watched,
@@ -40,7 +40,7 @@ def figures(
     )
 
 
-def full(unassigned: int, *, has_room: bool | None, available: int = 2) -> DesiredCondition | None:
+def full(unassigned: int, *, has_room: bool | None, available: int = 2) -> Condition | None:
     return exhausted(figures(unassigned=unassigned, has_room=has_room), available=available)
 
 
@@ -167,14 +167,4 @@ def test_what_says_that_a_ring_is_not_covered_may_need_no_counts(
     found = covered(figures(), late, available=available)
 
     assert found is not None
-    assert found.counted is counted
-
-
-def test_a_desired_condition_is_met_by_one_with_its_status_and_reason() -> None:
-    desired = DesiredCondition("Covered", "True", "AllOwned", "3 objects")
-    absent = DesiredCondition("Covered", "")
-    known = Condition(type="Covered", status="True", reason="AllOwned", message="4 objects")
-    other = Condition(type="Covered", status="True", reason="Else")
-
-    assert [desired.is_met_by(each) for each in (known, other, None)] == [True, False, False]
-    assert [absent.is_met_by(each) for each in (None, known)] == [True, False]
+    assert is_counted(found) is counted

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from sharder.core.api.ring import Condition, RingStatus, ShardStatus
-from sharder.core.status.conditions import DesiredCondition, ObjectStats, ready
+from sharder.core.status.conditions import ObjectStats, ready
 from sharder.core.status.status import StatusThrottle, is_urgent, status_of, with_counts
 from tests.support.values import NOW, ring
 
@@ -15,7 +15,7 @@ def status(
     before: RingStatus = EMPTY,
     problem: str | None = None,
     *,
-    desired: Iterable[DesiredCondition] = (),
+    desired: Iterable[Condition] = (),
     at: int = 0,
 ) -> RingStatus:
     return status_of(
@@ -52,8 +52,8 @@ def shard(name: str, objects: int) -> ShardStatus:
     return ShardStatus(name=name, state="ready", objects=objects)
 
 
-def full(message: str, status: str = "True") -> DesiredCondition:
-    return DesiredCondition("CapacityExhausted", status, "InsufficientCapacity", message)
+def full(message: str, status: str = "True") -> Condition:
+    return Condition("CapacityExhausted", status, "InsufficientCapacity", message)
 
 
 def test_the_transition_time_changes_when_the_condition_flips_and_only_then() -> None:
@@ -68,7 +68,7 @@ def test_the_transition_time_changes_when_the_condition_flips_and_only_then() ->
 def test_a_condition_that_does_not_apply_is_removed() -> None:
     before = status(desired=[full("x")])
 
-    after = status(before, desired=[DesiredCondition("CapacityExhausted", "")])
+    after = status(before, desired=[Condition("CapacityExhausted", "")])
 
     assert [condition.type for condition in before.conditions] == ["CapacityExhausted", "Ready"]
     assert after == status()
@@ -113,8 +113,8 @@ def test_a_number_in_a_message_is_not_urgent_but_what_the_condition_says_is() ->
 # How fast it follows
 
 
-OWNED = DesiredCondition("Covered", "True", "AllOwned")
-UNASSIGNED = DesiredCondition("Covered", "False", "ObjectsUnassigned")
+OWNED = Condition("Covered", "True", "AllOwned")
+UNASSIGNED = Condition("Covered", "False", "ObjectsUnassigned")
 KNOWN_OWNED = Condition(type="Covered", status="True", reason="AllOwned")
 
 
