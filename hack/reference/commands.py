@@ -17,7 +17,7 @@ from hack.reference.tables import rows
 from sharder.cli import app, arguments, reports
 from sharder.cli.command import COMMANDS, Command
 from sharder.core.api.ring import StrategyName
-from sharder.core.diagnosis import check, installation
+from sharder.core.diagnosis import finding, installation
 from sharder.core.plan.plan import PlanReport
 from sharder.core.status.phases import ShardPhase
 
@@ -31,7 +31,7 @@ REPORTS: Final[dict[str, type[msgspec.Struct]]] = {
     "explain": reports.Explanation,
     "certs": installation.CertificatesReport,
     "plan": PlanReport,
-    "check": check.CheckReport,
+    "check": finding.CheckReport,
 }
 """What `-o json` prints, by the first command that prints it."""
 LINKS: Final[dict[type[Enum], str]] = {

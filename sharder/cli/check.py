@@ -21,8 +21,16 @@ from sharder.core.api.cluster import Secret, WebhookConfiguration
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, UnreadableRing
-from sharder.core.diagnosis.check import CheckReport, about_ring, report
-from sharder.core.diagnosis.finding import Finding, Level, Unread, judged, unknown, warn
+from sharder.core.diagnosis.finding import (
+    CheckReport,
+    Finding,
+    Level,
+    Unread,
+    judged,
+    report,
+    unknown,
+    warn,
+)
 from sharder.core.diagnosis.installation import (
     CERTIFICATES,
     CONFIGURATION,
@@ -36,7 +44,7 @@ from sharder.core.diagnosis.installation import (
     webhook,
 )
 from sharder.core.diagnosis.proxies import PROXIES, proxies
-from sharder.core.diagnosis.ring import RING, unreadable
+from sharder.core.diagnosis.ring import RING, about_ring, unreadable
 from sharder.core.diagnosis.shards import SHARDS, without_ring
 from sharder.core.errors import ApiError, ConfigError, NotFound, Unavailable
 from sharder.core.leases.membership import ring_of

@@ -12,8 +12,7 @@ import pytest
 from hack import objects
 from hack.control_plane import ControlPlane
 from hack.playground import NAMESPACE, RING, SHARDS, Playground
-from sharder.core.diagnosis.check import CheckReport
-from sharder.core.diagnosis.finding import Level
+from sharder.core.diagnosis.finding import CheckReport, Level
 from tests.support.documented_ring import shell
 from tests.support.documents import blocks, commands, section
 from tests.support.eventually import eventually

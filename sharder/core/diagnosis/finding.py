@@ -1,4 +1,4 @@
-"""A finding: something that is wrong or worth knowing, and what to do about it."""
+"""A finding: something that is wrong or worth knowing, what to do about it, and all together."""
 
 from collections.abc import Callable, Iterable
 from enum import StrEnum
@@ -45,6 +45,24 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         message = f"{self.message}: {self.why}" if self.why else self.message
         todo = ": ".join(filter(None, (self.advice, "; ".join(self.run))))
         return f"{message} => {todo}" if todo else message
+
+
+class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of all checks; its JSON is a stable interface (docs/commands.md)."""
+
+    failed: int
+    warned: int
+    findings: tuple[Finding, ...]
+
+
+def report(findings: Iterable[Finding]) -> CheckReport:
+    """Return the result of all checks, in their order."""
+    every = tuple(findings)
+    return CheckReport(
+        failed=sum(each.level is Level.FAIL for each in every),
+        warned=sum(each.level is Level.WARN for each in every),
+        findings=every,
+    )
 
 
 class Unread(SharderError):

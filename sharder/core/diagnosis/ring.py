@@ -22,16 +22,18 @@ from sharder.core.diagnosis.shards import (
     by_phase,
     leases_command,
     shards_named,
+    shards_of,
 )
 from sharder.core.leases.membership import Members
 from sharder.core.names import RingName
+from sharder.core.plan.observe import states_of
 from sharder.core.status.conditions import (
     APART,
     COVERED,
     EXHAUSTED,
+    MISSING,
     OVERDUE,
     READY,
-    UNABLE,
     UNOWNED,
     WATCHED,
     condition_of,
@@ -79,21 +81,54 @@ class _Fault(NamedTuple):
     message: str
     advice: str | None = None
     run: str = "kubectl describe controllerring {ring}"
+    reason: str = ""
+    """The reason that the condition has to have; empty: any."""
 
 
 _BY_MESSAGE: Final = "do what the message says; docs/troubleshooting.md has more"
 _BY_READY: Final = "do what the message of Ready says"
 _RULE: Final = "add that rule; until then objects can be assigned late"
 _FULL: Final = "no shard has room for more objects"
+_AWAY: Final = "controlled objects are not on the shards of their parents"
 
 _FAULTS: Final = (
     _Fault(READY, "False", Level.FAIL, "the ring is not ready", _BY_MESSAGE),
     _Fault(EXHAUSTED, "True", Level.WARN, _FULL, run="sharder shards {ring}"),
-    _Fault(WATCHED, "False", Level.WARN, "a right to watch is missing", _RULE),
+    # The Leases say which shards cannot work.
+    _Fault(WATCHED, "False", Level.WARN, "a right to watch is missing", _RULE, reason=MISSING),
     _Fault(COVERED, "Unknown", Level.WARN, "not all objects could be counted", _BY_READY),
     _Fault(FENCED, "False", Level.WARN, "the fence is not in force", _BY_MESSAGE),
     _Fault(FENCED, "Unknown", Level.WARN, "the fence could not be verified", _BY_MESSAGE),
+    _Fault(
+        COVERED, "False", Level.WARN, _AWAY, run="sharder objects {ring} --apart", reason=APART
+    ),
 )
+
+
+def about_ring(ring: ControllerRing, members: Members | None, now: datetime) -> Iterator[Finding]:
+    """Yield what the status of a ring and its Leases show, if these were read.
+
+    The status counts the objects of each shard too rarely to say what a lost shard still has.
+    """
+    status = ring.status
+    phases = {} if members is None else states_of(members, members.validity.valid, now)
+    facts = RingFacts(
+        ring=ring,
+        members=members,
+        shards=() if members is None else tuple(shards_of(members, dict(sorted(phases.items())))),
+        objects=status.objects,
+        draining=status.draining,
+        draining_since=parse_time(status.oldest_drain_since) if status.draining else None,
+    )
+    found = [*_unseen(ring), *findings_of(facts, now)]
+    yield from found
+    bad = {each.check for each in found if each.level is not Level.OK}
+    if RING not in bad:
+        shards = f"{status.available_shards} of {status.shards} shards"
+        yield ok(RING, f"ready, {shards} available")
+    if members is not None and SHARDS not in bad:
+        many = counted(len(members.available), "shard")
+        yield ok(SHARDS, f"{many} available, all Leases valid and renewed")
 
 
 def unreadable(ring: RingName, problem: str) -> Finding:
@@ -119,7 +154,7 @@ def findings_of(facts: RingFacts, now: datetime) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda each: _LEVELS.index(each.level)))
 
 
-def unseen(ring: ControllerRing) -> Iterator[Finding]:
+def _unseen(ring: ControllerRing) -> Iterator[Finding]:
     """Yield that no leader has seen the ring, or its last edit: this takes a moment."""
     advice = "check that a replica leads; this takes a moment after an edit"
     if condition_of(ring.status, READY) is None:
@@ -132,20 +167,17 @@ def unseen(ring: ControllerRing) -> Iterator[Finding]:
 def _by_conditions(ring: ControllerRing) -> Iterator[Finding]:
     for fault in _FAULTS:
         found = condition_of(ring.status, fault.type)
-        if found is None or found.status != fault.status or found.reason == UNABLE:
-            continue  # The Leases say which shards cannot work.
-        yield Finding(
-            level=fault.level,
-            check=RING,
-            message=fault.message,
-            why=found.message or found.reason,
-            advice=fault.advice,
-            run=(fault.run.format(ring=quote(ring.name)),),
-        )
-    if (apart := _uncovered(ring, APART)) is not None:
-        message = "controlled objects are not on the shards of their parents"
-        run = (f"sharder objects {quote(ring.name)} --apart",)
-        yield warn(RING, message, why=apart.message, run=run)
+        if found is None or found.status != fault.status:
+            continue
+        if fault.reason in {"", found.reason}:
+            yield Finding(
+                level=fault.level,
+                check=RING,
+                message=fault.message,
+                why=found.message or found.reason,
+                advice=fault.advice,
+                run=(fault.run.format(ring=quote(ring.name)),),
+            )
 
 
 def _uncovered(ring: ControllerRing, reason: str) -> Condition | None:

@@ -7,9 +7,15 @@ import pytest
 
 from sharder.core.api.lease import Lease, to_the_second
 from sharder.core.api.ring import Condition, ControllerRing, RingStatus
-from sharder.core.diagnosis.check import about_ring
 from sharder.core.diagnosis.finding import Finding, Level
-from sharder.core.diagnosis.ring import DRAINING, WAITING, RingFacts, findings_of, unreadable
+from sharder.core.diagnosis.ring import (
+    DRAINING,
+    WAITING,
+    RingFacts,
+    about_ring,
+    findings_of,
+    unreadable,
+)
 from sharder.core.diagnosis.shards import ShardFacts
 from sharder.core.names import PROBLEM_ANNOTATION
 from sharder.core.plan.observe import members_of
