@@ -4,8 +4,8 @@ Three numbers decide: the objects *on* a shard, the objects *arriving* there fro
 the objects *leaving* a closed shard for an open one.
 """
 
+from bisect import bisect_left
 from collections.abc import Collection, Sequence, Set
-from itertools import pairwise
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
@@ -251,27 +251,19 @@ class Ceilings:
         by name if several are equally full.  Shards that are not in `excess` keep their objects.
         """
         left = {s.name: self._counts.settled_on(s.name) - excess.get(s.name, 0) for s in pool}
-        movable = [shard for shard in left if shard in excess]
+        movable = sorted(shard for shard in left if shard in excess)
         surplus = sum(left.values()) - limit
         if surplus <= 0:
             return
-        level, beyond = _levelled([left[shard] for shard in movable], surplus)
-        for shard in sorted(movable):
+
+        def above(level: int) -> int:
+            return sum(max(0, left[shard] - level) for shard in movable)
+
+        # The lowest level that removes no more than the surplus; some are cut by one more.
+        level = bisect_left(range(above(0)), -surplus, key=lambda level: -above(level))
+        beyond = surplus - above(level) if level else 0
+        for shard in movable:
             if left[shard] >= level:
                 one_more = beyond > 0
                 excess[shard] += left[shard] - level + one_more
                 beyond -= one_more
-
-
-def _levelled(heights: Sequence[int], surplus: int) -> tuple[int, int]:
-    """Return the level that heights are cut to, and how many of them are cut by one more.
-
-    Together this removes the surplus.  The level is 0 if the sum of the heights is less.
-    """
-    falling = (*sorted(heights, reverse=True), 0)
-    for many, (height, lower) in enumerate(pairwise(falling), start=1):
-        if surplus < many * (height - lower):
-            deep, beyond = divmod(surplus, many)
-            return height - deep, beyond
-        surplus -= many * (height - lower)
-    return 0, 0
