@@ -17,7 +17,7 @@ from typing import Final
 import httptools
 from typing_extensions import override
 
-from webhook.messages import Answer, App, Body, Route, encode, refusal
+from webhook.messages import Answer, App, Route, encode, refusal
 
 MAX_HELD_BYTES: Final = 64 * 1024 * 1024
 """Limit of all bodies together that are incomplete or wait for an answer: two of the largest that
@@ -91,7 +91,7 @@ class Connection(asyncio.Protocol):
         self._target, self._fields = b"", dict[bytes, bytes]()
         self._route: Route | None = None
         """How the present request is answered; None before its head is complete, and after."""
-        self._body: Body = b""
+        self._body = bytearray()
         self._keep = True
         """Whether the client keeps the connection after this request."""
         self.on_header = self._fields.__setitem__  # no call of ours for each field
@@ -185,13 +185,7 @@ class Connection(asyncio.Protocol):
         route = self._route
         if route is None or self._is_ending or self.answering is not None:
             return
-        if self._body:
-            # Appending must not copy what came before.
-            if isinstance(self._body, bytes):
-                self._body = bytearray(self._body)
-            self._body += part
-        else:
-            self._body = part
+        self._body += part
         if len(self._body) > route.max_bytes:
             self._refuse_size(route)
 
@@ -202,7 +196,7 @@ class Connection(asyncio.Protocol):
             return
         if self.answering is not None or self._route is None:
             # The client did not wait for its answer; it sends this request again.
-            self._end(after=self.answering)
+            self._end()
             return
         self._keep = self._parser.should_keep_alive()
         reply = self._route.reply(self._body)
@@ -243,7 +237,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         """Answer what is no whole request, and end the connection."""
         if self.answering is not None:
-            self._end(after=self.answering)
+            self._end()
         elif not self._is_ending:
             self._drop(outcome)
             self._send(refusal(status, reason, more=more))
@@ -261,7 +255,7 @@ class Connection(asyncio.Protocol):
 
     def _forget(self) -> None:
         self._port.release(self)
-        self._route, self._body = None, b""
+        self._route, self._body = None, bytearray()
 
     def overload(self) -> None:
         """Refuse the request, whose body must be dropped."""
@@ -297,10 +291,10 @@ class Connection(asyncio.Protocol):
         """End the connection, even during a request."""
         self._transport.abort()
 
-    def _end(self, after: asyncio.Task[None] | None = None) -> None:
+    def _end(self) -> None:
         """End the connection when all was written, and the answer of a task too."""
         self._is_ending = True
-        if after is None:
+        if self.answering is None:
             self._transport.close()
 
     def _write(self, data: bytes) -> None:
@@ -310,5 +304,4 @@ class Connection(asyncio.Protocol):
 
 def _is_json(content_type: bytes) -> bool:
     """Return whether the media type is JSON, with any parameters."""
-    is_plain = content_type == b"application/json"
-    return is_plain or content_type.partition(b";")[0].strip().lower() == b"application/json"
+    return content_type.partition(b";")[0].strip().lower() == b"application/json"
