@@ -20,7 +20,7 @@ from hack.ports import free_ports
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json
 from sharder.core.names import ObjectRef, RingName, owner_label, pin_label
-from sharder.kube.client import Client, connect
+from sharder.kube.client import Client
 from sharder.kube.typed_stores import leases
 from sharder.metrics.registry import PREFIX
 from tests.history.overlaps import overlaps
@@ -165,7 +165,6 @@ class _Play:
         self.playground = Playground(plane)
         self.plane = plane
         self.logs: Path = plane.directory / "logs"
-        (self._port,) = free_ports(1)
 
     async def run(self) -> Observed:
         self.playground.install()
@@ -173,6 +172,7 @@ class _Play:
         self.playground.start_sharder(gracefulShutDown="0s")
         await wait_until_ready(self.playground)
         async with observing(self.playground.author) as (observer, client):
+            self._leases = leases(client)
             placed, worked = await self._place(observer, client)
             slow_done = await self._move(observer)
             self.playground.kill("shard-1")
@@ -259,7 +259,7 @@ class _Play:
     async def _lose(self) -> tuple[int, str]:
         """Give the Lease of shard-3 to another process while a handler runs in a thread."""
         self._start("shard-3")
-        await eventually(lambda: self._holds("shard-3"), within=60)
+        await self._until_held("shard-3")
         await self._create("doomed", "shard-3", {"seconds": "8"})
         await self._until_worked_on(["doomed"], "shard-3")
         intruder = json.dumps({"spec": {"holderIdentity": "intruder"}})
@@ -294,15 +294,19 @@ class _Play:
 
         await eventually(all_worked_on, within=60)
 
-    async def _holds(self, shard: str) -> bool:
-        return (await self._lease(shard)).spec.holder_identity == shard
+    async def _until_held(self, shard: str) -> None:
+        """Wait: to start takes 5 CPU-seconds where Python does not keep what it has compiled."""
+
+        async def is_held() -> bool:
+            return (await self._lease(shard)).spec.holder_identity == shard
+
+        try:
+            await eventually(is_held, within=150)
+        except AssertionError as error:
+            raise AssertionError(f"{error}{self.plane.log_tail(shard)}") from error
 
     async def _lease(self, shard: str) -> Lease:
-        client = await connect(str(self.playground.viewer))
-        try:
-            return await leases(client).get(ObjectRef(SHARDS, shard))
-        finally:
-            await client.close()
+        return await self._leases.get(ObjectRef(SHARDS, shard))
 
     async def _create(self, name: str, shard: str, annotations: Mapping[str, str]) -> None:
         metadata = {
@@ -320,9 +324,9 @@ class _Play:
     async def _list_keys(self) -> dict[str, dict[str, str]]:
         """Run the example of the documents with one Secret."""
         await asyncio.to_thread(self.plane.apply, _example_ring())
-        address = f"127.0.0.1:{self._port}"
-        self._start("lister", EXAMPLE, SHARD_HTTP_ADDRESS=address)
-        await eventually(lambda: self._holds("lister"), within=60)
+        (self._port,) = free_ports(1)  # now: a port of the first minute can be taken by now
+        self._start("lister", EXAMPLE, SHARD_HTTP_ADDRESS=f"127.0.0.1:{self._port}")
+        await self._until_held("lister")
         secret = ("create", "secret", "generic", "x", "--from-literal=user=me")
         await asyncio.to_thread(self.plane.kubectl, *secret, "--namespace", LISTED)
 
