@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sharder.cli.cluster import Cluster
-from sharder.cli.lookup import ring_named
 from sharder.cli.output import write
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
@@ -17,6 +16,7 @@ from sharder.core.names import (
     ObjectRef,
     RingName,
     drain_label,
+    is_label_value,
     next_annotation,
     owner_label,
     parse_resource,
@@ -43,7 +43,9 @@ async def clean_up(
         ConfigError: the ring has one of the resources, or its name is not valid.
         NotFound: a resource is not served.
     """
-    name = ring_named(ring)
+    if not is_label_value(ring):
+        raise ConfigError(f"{ring!r} is not a valid name of a ControllerRing")
+    name = RingName(ring)
     existing = await _find(cluster, name)
     sweeps = list[Sweep]()
     for word in dict.fromkeys(resources):

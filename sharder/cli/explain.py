@@ -39,7 +39,7 @@ _ROLLOUT: Final = (
 _EVACUATION: Final = "{} is being evacuated: all its objects are drained"
 
 
-async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> Explanation:
+async def explain(cluster: Cluster, *, ring: str, target: str) -> Explanation:
     """Read one object, and the controller of a controlled object, and plan the object.
 
     With a strategy that sticks, all main objects of the ring are read and counted.
@@ -49,7 +49,7 @@ async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> E
     """
     view = await view_of(cluster, ring)
     snapshot = view.snapshot
-    served, obj = await find(cluster, snapshot, resource, name)
+    served, obj = await find(cluster, snapshot, target)
     role = snapshot.roles[served.id]
     plan = plan_ring(snapshot, [(role, obj), *await _others(cluster, snapshot, obj, role)])
     planned = next(planned for planned in plan.objects if planned.obj is obj)

@@ -8,30 +8,20 @@ from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Resource
 from sharder.core.errors import ConfigError, NotFound
 from sharder.core.leases.state import is_held
-from sharder.core.names import ObjectRef, RingName, is_label_value, parse_resource
+from sharder.core.names import ObjectRef, parse_resource
 from sharder.core.plan.observe import DatedObject
 from sharder.core.ring.snapshot import RingSnapshot
 
 
-def ring_named(text: str) -> RingName:
-    """Return the text as the name of a ring.
-
-    Raises:
-        ConfigError: the text is not valid as a name.
-    """
-    if not is_label_value(text):
-        raise ConfigError(f"{text!r} is not a valid name of a ControllerRing")
-    return RingName(text)
-
-
 async def find(
-    cluster: Cluster, snapshot: RingSnapshot, resource: str, name: str
+    cluster: Cluster, snapshot: RingSnapshot, target: str
 ) -> tuple[Resource, DatedObject]:
-    """Return an object of a ring; `resource` and `name` are such as `deploy` and `default/web`.
+    """Return an object of a ring; `target` is such as `deploy/default/web`.
 
     Raises:
         ConfigError: the ring has no such resource, or there is no such object.
     """
+    resource, _, name = target.partition("/")
     served = await _resource_in(cluster, snapshot, resource)
     ref = _ref_of(served, name)
     try:

@@ -86,7 +86,7 @@ def explain(call: Call, ring: Ring, words: Objects, *, namespace: Namespace) -> 
     target, *others = targets(words, namespace)
     if others:
         raise UsageError("name one object")
-    ask = partial(explanation.explain, ring=ring, resource=target.resource, name=target.name)
+    ask = partial(explanation.explain, ring=ring, target=target)
     call.show(call.read(ask), partial(plan_tables.explanation, now=SystemClock().now()))
 
 

@@ -126,8 +126,8 @@ def pin(
             raise UsageError("the following arguments are required: SHARD")
     from sharder.cli import steering
 
-    named = [f"{resource}/{name}" for resource, name in targets(words, namespace)]
-    _steer(call, steering.pin(ring, shard), [(ring, name) for name in named], dry_run=dry_run)
+    objects = [(ring, target) for target in targets(words, namespace)]
+    _steer(call, steering.pin(ring, shard), objects, dry_run=dry_run)
 
 
 def _steer(

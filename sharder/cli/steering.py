@@ -6,12 +6,11 @@ was read.  Values that are already as wanted are not written.
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from sharder.cli.cluster import Cluster
-from sharder.cli.cluster_view import View, view_of
-from sharder.cli.lookup import find, lease_of, ring_named
+from sharder.cli.cluster_view import view_of
+from sharder.cli.lookup import find, lease_of
 from sharder.cli.output import warn, write
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, PartialObject
@@ -26,7 +25,7 @@ from sharder.core.names import (
     ShardName,
     pin_label,
 )
-from sharder.core.ring.snapshot import Role
+from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.kube.typed_stores import LEASES, RINGS
 from sharder.ports import Store
 
@@ -38,11 +37,10 @@ Value: TypeAlias = str | bool | None
 """Of an annotation, a label or a field; None: absent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(NamedTuple):
     """The object to write, as it was read."""
 
-    view: View
+    snapshot: RingSnapshot
     resource: GroupResource
     obj: Steerable
     store: Store[Steerable]
@@ -118,7 +116,7 @@ def pin(ring: str, shard: str | None) -> Steering:
 
 def _warnings(target: Target, steering: Steering) -> tuple[str, ...]:
     """Return why the write might not have the effect that people expect."""
-    snapshot, meta, pinned = target.view.snapshot, target.obj.metadata, steering.shard
+    snapshot, meta, pinned = target.snapshot, target.obj.metadata, steering.shard
     members, ring = snapshot.members, snapshot.name
     shard = pinned or ShardName(target.name)
     member, owner = members.shards.get(shard), meta.label(snapshot.owner_label) or None
@@ -157,23 +155,20 @@ def _warnings(target: Target, steering: Steering) -> tuple[str, ...]:
     return tuple(text for text, applies in table.get(steering.command, {}).items() if applies)
 
 
-async def _find(cluster: Cluster, view: View, steering: Steering, name: str) -> Target:
+async def _find(cluster: Cluster, snapshot: RingSnapshot, steering: Steering, name: str) -> Target:
     """Return the target of this name; a ConfigError says that there is none."""
-    snapshot = view.snapshot
     if steering.of == RINGS.id:
-        return Target(view=view, resource=RINGS.id, obj=snapshot.ring, store=cluster.rings)
+        return Target(snapshot, RINGS.id, snapshot.ring, cluster.rings)
     if steering.of == LEASES.id:
-        lease = lease_of(snapshot, name)
-        return Target(view=view, resource=LEASES.id, obj=lease, store=cluster.leases)
+        return Target(snapshot, LEASES.id, lease_of(snapshot, name), cluster.leases)
     if steering.shard is not None:
         lease_of(snapshot, steering.shard)
-    resource, _, rest = name.partition("/")
-    served, obj = await find(cluster, snapshot, resource, rest)
+    served, obj = await find(cluster, snapshot, name)
     if steering.shard is not None and snapshot.roles[served.id] is Role.CONTROLLED:
         raise ConfigError(
             f"{served.id} are controlled objects, which follow their parents: pin the parent"
         )
-    return Target(view=view, resource=served.id, obj=obj, store=cluster.objects.of(served))
+    return Target(snapshot, served.id, obj, cluster.objects.of(served))
 
 
 async def one_by_one(
@@ -213,8 +208,8 @@ async def steer(
 async def _attempt(
     cluster: Cluster, steering: Steering, ring: str, name: str, *, dry_run: bool
 ) -> str:
-    view = await view_of(cluster, ring_named(ring))
-    target = await _find(cluster, view, steering, name)
+    snapshot = (await view_of(cluster, ring)).snapshot
+    target = await _find(cluster, snapshot, steering, name)
     values = _values(target.obj)
     changes = {key: new for key, new in steering.wanted.items() if values.get(key) != new}
     if changes and not dry_run:

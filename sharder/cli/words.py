@@ -1,21 +1,13 @@
 """Resources and objects in kubectl's forms: `deploy`, `Secret`, `secrets.v1`, `secret/name`."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from sharder.cli.command import UsageError
 from sharder.core.api.meta import Resource
 from sharder.core.errors import ConfigError
 
 _FORM: Final = "give objects as RESOURCE NAME, or as RESOURCE/NAME"
-
-
-class Target(NamedTuple):
-    """An object as typed."""
-
-    resource: str
-    name: str
-    """`NAMESPACE/NAME`, or `NAME`."""
 
 
 def matches(resource: Resource, word: str) -> bool:
@@ -43,8 +35,8 @@ def resource_named(word: str, candidates: Iterable[Resource]) -> Resource | None
     return named[0] if named else None
 
 
-def targets(words: Sequence[str], namespace: str | None) -> list[Target]:
-    """Return the objects that `secrets a b`, or `secret/a secret/b`, name.
+def targets(words: Sequence[str], namespace: str | None) -> list[str]:
+    """Return `RESOURCE/NAMESPACE/NAME` of each object in `secrets a b`, or `secret/a secret/b`.
 
     Raises:
         UsageError: the words have another form, or name another namespace.
@@ -55,7 +47,7 @@ def targets(words: Sequence[str], namespace: str | None) -> list[Target]:
         pairs = [(words[0], "/", word) for word in words[1:]]
     if not pairs or not all(resource and name for resource, _, name in pairs):
         raise UsageError(f"{' '.join(words)} is not an object; {_FORM}")
-    return [Target(resource, _within(name, namespace)) for resource, _, name in pairs]
+    return [f"{resource}/{_within(name, namespace)}" for resource, _, name in pairs]
 
 
 def _within(name: str, namespace: str | None) -> str:
