@@ -5,32 +5,31 @@ from datetime import datetime, timedelta
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from sharder.cli.cluster import Cluster
 from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import Json
 from sharder.core.diagnosis.installation import CertificateRow, CertificatesReport
 from sharder.core.errors import ConfigError, NotFound
 from sharder.core.names import ROTATE_ANNOTATION, ObjectRef
-from sharder.kube.client import Client
 from sharder.kube.typed_stores import secrets
-from sharder.runtime.clock import SystemClock
 from sharder.tls.bundle import CertificateBundle, problem, serving_problem
 from sharder.tls.facts import CertificateFacts, facts_of
 from sharder.tls.issue import SERVING_NAME, issuer_of
 
 
-async def show(client: Client, *, ref: ObjectRef) -> CertificatesReport:
+async def show(cluster: Cluster, *, ref: ObjectRef) -> CertificatesReport:
     """Return the report of the Secret, without keys; `ConfigError` if there is none."""
-    return report_of(await _find(client, ref), SystemClock().now())
+    return report_of(await _find(cluster, ref), cluster.now)
 
 
-async def rotate(client: Client, *, ref: ObjectRef, request: str) -> str:
+async def rotate(cluster: Cluster, *, ref: ObjectRef, request: str) -> str:
     """Request new certificates; return a sentence for people.
 
     Raises:
         ApiError: the Secret cannot be read or written.
         ConfigError: the Secret does not exist, or is of another issuer.
     """
-    secret = await _find(client, ref)
+    secret = await _find(cluster, ref)
     if _is_foreign(bundle_of(secret)):
         raise ConfigError(
             f"the certificate in Secret {ref} was not issued by sharder: renew it at its issuer"
@@ -39,13 +38,13 @@ async def rotate(client: Client, *, ref: ObjectRef, request: str) -> str:
         "resourceVersion": secret.metadata.resource_version,
         "annotations": {ROTATE_ANNOTATION: request},
     }
-    await secrets(client, namespace=ref.namespace).patch(ref, {"metadata": metadata})
+    await secrets(cluster.client, namespace=ref.namespace).patch(ref, {"metadata": metadata})
     return f'requested a new {request} certificate; "sharder certs" shows it'
 
 
-async def _find(client: Client, ref: ObjectRef) -> Secret:
+async def _find(cluster: Cluster, ref: ObjectRef) -> Secret:
     try:
-        return await secrets(client, namespace=ref.namespace).get(ref)
+        return await secrets(cluster.client, namespace=ref.namespace).get(ref)
     except NotFound as error:
         raise ConfigError(
             f"Secret {ref} not found: set --namespace and --secret to the Secret in the "

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from sharder.cli.certs import bundle_of, report_of
 from sharder.cli.check_proxies import proxied
 from sharder.cli.check_webhook import answer, trusts
+from sharder.cli.cluster import Cluster
 from sharder.cli.output import aligned, write
 from sharder.config.settings import Settings
 from sharder.core.api.cluster import Secret, WebhookConfiguration
@@ -51,9 +52,9 @@ from sharder.core.leases.membership import ring_of
 from sharder.core.names import RING_LABEL, ObjectRef, RingName, webhook_configuration
 from sharder.core.plan.observe import members_of, selected_namespaces
 from sharder.kube.client import Client
-from sharder.kube.objects import KubeObjects, ring_schema
+from sharder.kube.objects import ring_schema
 from sharder.kube.store import KubeStore
-from sharder.kube.typed_stores import NAMESPACES, leases, rings, secrets, webhook_configurations
+from sharder.kube.typed_stores import leases, secrets, webhook_configurations
 
 T = TypeVar("T")
 Read: TypeAlias = Callable[[], T]
@@ -65,7 +66,7 @@ _NOT_FOUND: Final = (
 )
 
 
-async def check(client: Client, *, secret: ObjectRef, names: Collection[str]) -> CheckReport:
+async def check(cluster: Cluster, *, secret: ObjectRef, names: Collection[str]) -> CheckReport:
     """Check an installation and the named rings, or all rings if `names` is empty.
 
     `secret` is the Secret of the certificates, in the namespace of the sharder.
@@ -74,10 +75,10 @@ async def check(client: Client, *, secret: ObjectRef, names: Collection[str]) ->
         ApiError: the API server does not answer.
         ConfigError: a named ring does not exist.
     """
-    now = await _time(client)
+    client, now = cluster.client, await _time(cluster.client)
     ref = ObjectRef(secret.namespace, Settings().leader_election.resource_name)
     leads, schema = await _read(_leader(client, ref)), await _read(ring_schema(client))
-    own, found = await _read(_secret(client, secret)), await _read(_all(rings(client)))
+    own, found = await _read(_secret(client, secret)), await _read(_all(cluster.rings))
     findings = [
         *judged(CRD, lambda: crd(schema())),
         *judged(LEADER, lambda: leader(leads(), ref, now)),
@@ -90,11 +91,11 @@ async def check(client: Client, *, secret: ObjectRef, names: Collection[str]) ->
     if not every:
         findings.append(warn(RING, "there is no ControllerRing", "create one: docs/install.md"))
     checks = _RingChecks(
-        client=client,
+        cluster=cluster,
         now=now,
         secret=own,
-        spaces=await _read(_all(KubeObjects(client).of(NAMESPACES))),
-        leases=await _read(_all(leases(client, labels=RING_LABEL))),
+        spaces=await _read(_all(cluster.namespaces)),
+        leases=await _read(_all(cluster.leases)),
         configurations=await _read(_all(webhook_configurations(client), RING_LABEL)),
     )
     for ring in _chosen(every, names):
@@ -120,7 +121,7 @@ def _row(finding: Finding) -> tuple[str, str, str]:
 class _RingChecks:
     """The checks of one ring after the other, with what was read for all."""
 
-    client: Client
+    cluster: Cluster
     now: datetime
     secret: Read[Secret]
     spaces: Read[list[PartialObject]]
@@ -139,7 +140,7 @@ class _RingChecks:
             unread.append(unknown(SHARDS, error))
         available = 0 if members is None else len(members.available)
         probed = await _read(self._answer(ring))
-        behind = await _read(proxied(self.client, ring, own))
+        behind = await _read(proxied(self.cluster, ring, own))
         return [
             *about_ring(ring, members, self.now),
             *unread,
@@ -158,7 +159,7 @@ class _RingChecks:
     async def _answer(self, ring: ControllerRing) -> tuple[str, PartialObject]:
         live = [each for each in self.spaces() if each.metadata.deletion_timestamp is None]
         spaces = selected_namespaces(ring, live)
-        return await answer(self.client, ring, spaces)
+        return await answer(self.cluster.objects, ring, spaces)
 
 
 def _chosen(

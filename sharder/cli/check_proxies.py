@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from sharder.cli.cluster import Cluster
 from sharder.core.api.cluster import Right
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Resource
@@ -17,26 +18,26 @@ from sharder.shard.identity import handled_of
 from sharder.shard.rights import advice, rights_behind_proxy
 
 
-async def proxied(client: Client, ring: ControllerRing, leases: Sequence[Lease]) -> Proxied:
+async def proxied(cluster: Cluster, ring: ControllerRing, leases: Sequence[Lease]) -> Proxied:
     """Return what the namespaces of a ring's shards show of proxies, and the Leases of these.
 
     Raises:
         ApiError: there are proxies, and not all about them can be read.
     """
     try:
-        found = await _pods(client, ring, leases)
+        found = await _pods(cluster.client, ring, leases)
     except ApiError:
         if any(each.metadata.annotation(WATCHES_ANNOTATION) for each in leases):
             raise
         return Proxied()
     names = {pod.ref for pod in found}
-    objects = KubeObjects(client)
-    outside = await _outside(objects, [each for each in leases if each.metadata.ref in names])
+    of_pods = [each for each in leases if each.metadata.ref in names]
+    outside = await _outside(cluster.objects, of_pods)
     return Proxied(
         pods=found,
-        lacking=await _lacking(client, ring, found),
+        lacking=await _lacking(cluster.client, ring, found),
         outside=sorted(map(str, outside)),
-        tied=sorted(map(str, await _tied(objects, ring, outside))),
+        tied=sorted(map(str, await _tied(cluster.objects, ring, outside))),
     )
 
 

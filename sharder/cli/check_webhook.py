@@ -14,7 +14,6 @@ from sharder.core.errors import ApiError
 from sharder.core.names import drain_label, owner_label
 from sharder.core.ring.build import roles_of
 from sharder.core.ring.snapshot import Role
-from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
 from sharder.tls.facts import facts_of, issued_by
 
@@ -25,7 +24,7 @@ _ADVICE: Final = (
 
 
 async def answer(
-    client: Client, ring: ControllerRing, namespaces: Iterable[str]
+    objects: KubeObjects, ring: ControllerRing, namespaces: Iterable[str]
 ) -> tuple[str, PartialObject]:
     """Try to create an object in the first namespace, else to update an object with an owner.
 
@@ -39,7 +38,7 @@ async def answer(
         raise Unread("the ring selects no namespace", "label a namespace, or correct the ring")
     for attempt in (_by_create, _by_update):
         try:
-            found = await attempt(KubeObjects(client), ring, spaces)
+            found = await attempt(objects, ring, spaces)
         except ApiError as error:
             found = str(error)
         if not isinstance(found, str):

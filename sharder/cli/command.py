@@ -21,7 +21,6 @@ from sharder.core.errors import SharderError
 
 if TYPE_CHECKING:
     from sharder.cli.cluster import Cluster
-    from sharder.kube.client import Client
 
 T = TypeVar("T")
 Report = TypeVar("Report", bound=msgspec.Struct)
@@ -58,27 +57,23 @@ class Call:
     """The format of the output."""
 
     def read(self, ask: "Callable[[Cluster], Awaitable[T]]") -> T:
-        """Return what `ask` returns for the cluster."""
-        from sharder.cli.cluster import Cluster  # noqa: PLC0415 - not for the help
-
-        return self.connect(lambda client: ask(Cluster.of(client)))
-
-    def connect(self, work: "Callable[[Client], Awaitable[T]]") -> T:
-        """Return what `work` returns for a client of the API server.
+        """Return what `ask` returns for the cluster.
 
         Raises:
             ConfigError: there is no usable kubeconfig.
         """
         import asyncio  # noqa: PLC0415 - not for the help
 
+        from sharder.cli.cluster import Cluster  # noqa: PLC0415 - not for the help
         from sharder.kube.client import connect  # noqa: PLC0415 - not for the help
+        from sharder.runtime.clock import SystemClock  # noqa: PLC0415 - not for the help
 
         kubeconfig = self.kubeconfig or os.environ.get("KUBECONFIG") or None
 
         async def connected() -> T:
             client = await connect(kubeconfig, self.context)
             try:
-                return await work(client)
+                return await ask(Cluster(client, SystemClock()))
             finally:
                 await client.close()
 

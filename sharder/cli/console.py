@@ -12,11 +12,11 @@ from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import Final
 
+from sharder.cli.cluster import Cluster
 from sharder.cli.command import Call
 from sharder.config.settings import Settings
 from sharder.core.errors import ConfigError, NotFound, SharderError
 from sharder.core.names import ObjectRef
-from sharder.kube.client import Client
 from sharder.kube.typed_stores import leases
 
 START_SECONDS: Final = 30.0
@@ -36,7 +36,7 @@ def run(call: Call, *, namespace: str, port: int, browse: bool) -> None:
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     port, is_open = port or _free_port(), False
-    find = partial(call.connect, partial(_leader, namespace=namespace))
+    find = partial(call.read, partial(_leader, namespace=namespace))
     with suppress(KeyboardInterrupt):
         while True:
             try:
@@ -54,11 +54,11 @@ def run(call: Call, *, namespace: str, port: int, browse: bool) -> None:
                 time.sleep(POLL_SECONDS)
 
 
-async def _leader(client: Client, *, namespace: str) -> str:
+async def _leader(cluster: Cluster, *, namespace: str) -> str:
     """Return the pod of the leader; a SharderError says why there is none."""
     ref = ObjectRef(namespace, Settings().leader_election.resource_name)
     with suppress(NotFound):
-        lease = await leases(client, namespace=namespace).get(ref)
+        lease = await leases(cluster.client, namespace=namespace).get(ref)
         if lease.spec.holder_identity:
             return lease.spec.holder_identity.partition("_")[0]
     raise SharderError(f"no replica leads: run sharder check -n {namespace}")

@@ -41,7 +41,7 @@ def check(
     from sharder.cli import check as checks
 
     ask = partial(checks.check, secret=ObjectRef(namespace, secret), names=rings)
-    found = call.connect(ask)
+    found = call.read(ask)
     call.show(found, checks.draw)
     if found.failed:
         raise SharderError(f"{found.failed} of {len(found.findings)} checks failed")
@@ -182,9 +182,9 @@ def certs(
 
     ref = ObjectRef(namespace, secret)
     if rotate is not None:
-        print(call.connect(partial(of_secret.rotate, ref=ref, request=rotate)))
+        print(call.read(partial(of_secret.rotate, ref=ref, request=rotate)))
     else:
-        call.show(call.connect(partial(of_secret.show, ref=ref)), tables.certificates)
+        call.show(call.read(partial(of_secret.show, ref=ref)), tables.certificates)
 
 
 @command(output=())

@@ -1,22 +1,28 @@
 """A cluster in memory as the commands of `sharder` read it."""
 
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from typing import TypeVar
 
 import msgspec
 from typing_extensions import override
 
 from sharder.cli.cluster import Cluster
+from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
+from sharder.core.errors import Unavailable
 from sharder.core.names import GroupResource
-from sharder.core.plan.observe import DatedObject
-from sharder.kube.typed_stores import NAMESPACES, RINGS
+from sharder.kube.typed_stores import LEASES, NAMESPACES, RINGS
 from sharder.sdk.testing.fake_clock import FakeClock
-from tests.support.fake_store import FakeStore
-from tests.support.fakes import FakeObjects, fake_leases
-from tests.support.values import CONFIGMAPS, NOW, SECRETS, WIDGETS, A, B, lease, ring
+from sharder.sdk.testing.memory_client import MemoryClient
+from sharder.sdk.testing.requests import Call, Client
+from tests.support.fake_store import FakeStore, State, server_of
+from tests.support.values import CONFIGMAPS, SECRETS, WIDGETS, A, B, lease, ring
 
+T = TypeVar("T")
+
+PERSON = Client(username="person")
+"""The user of the commands."""
 RESOURCES = (
     Resource(id=WIDGETS, version="v1", kind="Widget", namespaced=True),
     Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),
@@ -40,24 +46,32 @@ class ScriptedClock(FakeClock):
             await self.script.pop(0)()
 
 
+class Disturbed(MemoryClient):
+    """The client of the commands, whose next requests fail."""
+
+    failures = 0
+
+    @override
+    def before(self, call: Call) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise Unavailable("it is busy")
+
+
 class ReadCluster:
     """A cluster with the ring `demo`, the namespace `default` and the shards a and b."""
 
-    def __init__(self, *resources: Resource) -> None:
-        self.rings, self.leases = FakeStore(ControllerRing, RINGS), fake_leases()
-        self.namespaces = FakeStore(PartialObject, NAMESPACES)
-        self.resources = resources or RESOURCES
-        self.objects = FakeObjects(*self.resources)
+    def __init__(self) -> None:
+        self.server = server_of((*RESOURCES, RINGS, LEASES, NAMESPACES))
+        self.rings, self.leases = self._store(ControllerRing, RINGS), self._store(Lease, LEASES)
+        self.namespaces = self._store(PartialObject, NAMESPACES)
+        self.stores = {each.id: self._store(PartialObject, each) for each in RESOURCES}
         self.clock = ScriptedClock()
-        self.cluster = Cluster(
-            rings=self.rings,
-            leases=self.leases,
-            namespaces=self.namespaces,
-            objects=self.objects,
-            dated=lambda of: self.objects.stores[of.id].decoding(DatedObject),
-            now=NOW + timedelta(seconds=20),
-            clock=self.clock,
-        )
+        self.client = Disturbed(self.server, PERSON)
+        self.cluster = Cluster(self.client, self.clock)
+
+    def _store(self, of: type[T], resource: Resource) -> FakeStore[T]:
+        return FakeStore(of, resource, state=State(self.server, resource))
 
     async def filled(self) -> None:
         await self.rings.create("", as_body(ring()))
@@ -66,7 +80,7 @@ class ReadCluster:
             await self.leases.create("default", as_body(lease(name)))
 
     async def add(self, resource: GroupResource, thing: PartialObject) -> None:
-        await self.objects.stores[resource].create(thing.metadata.namespace, as_body(thing))
+        await self.stores[resource].create(thing.metadata.namespace, as_body(thing))
 
 
 def as_body(thing: msgspec.Struct) -> Json:

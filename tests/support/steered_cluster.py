@@ -1,33 +1,30 @@
 """A cluster with one ring that commands steer, and other clients that write at the same time."""
 
-from dataclasses import replace
-
 from typing_extensions import override
 
 from sharder.cli.steering import Steering, steer
-from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json
 from sharder.core.names import EVACUATE_ANNOTATION, ObjectRef
-from sharder.kube.typed_stores import LEASES
-from tests.support.fake_store import FakeStore
-from tests.support.read_cluster import ReadCluster, as_body
+from sharder.sdk.testing.storage import Tree
+from sharder.sdk.testing.writer import Admission, Attributes
+from tests.support.read_cluster import PERSON, ReadCluster, as_body
 from tests.support.values import DEMO, WIDGETS, A, B, obj
 
 IS_EVACUATED = {EVACUATE_ANNOTATION: "true"}
 
 
-class Racing(FakeStore[Lease]):
-    """Another client writes right before each of the next writes."""
+class Racing(Admission):
+    """Another client writes right before each of the next writes of the command."""
 
-    races = 0
+    def __init__(self, cluster: "Steered") -> None:
+        self._cluster, self.races = cluster, 0
 
     @override
-    async def patch(self, ref: ObjectRef, body: Json) -> Lease:
-        if self.races:
+    async def mutate(self, attributes: Attributes) -> Tree:
+        if self.races and attributes.call.client is PERSON:
             self.races -= 1
-            other: Json = {"metadata": {"annotations": {"written": f"before {self.races}"}}}
-            await super().patch(ref, other)
-        return await super().patch(ref, body)
+            await self._cluster.annotate(A, {"written": f"before {self.races}"})
+        return await super().mutate(attributes)
 
 
 class Steered(ReadCluster):
@@ -35,9 +32,7 @@ class Steered(ReadCluster):
 
     def __init__(self) -> None:
         super().__init__()
-        self.writes = Racing(Lease, LEASES)
-        self.writes._state = self.leases._state
-        self.cluster = replace(self.cluster, leases=self.writes)
+        self.server.writer.admission = self.writes = Racing(self)
 
     async def steer(self, steering: Steering, name: str = A) -> str:
         return await steer(self.cluster, steering, DEMO, name, dry_run=False)
@@ -60,4 +55,4 @@ class Steered(ReadCluster):
         labels = as_body(obj(WIDGETS, "x", owner=shard).metadata)
         assert isinstance(labels, dict)
         body: Json = {"metadata": {"labels": labels["labels"]}}
-        await self.objects.stores[WIDGETS].patch(ObjectRef("default", f"w{number}"), body)
+        await self.stores[WIDGETS].patch(ObjectRef("default", f"w{number}"), body)

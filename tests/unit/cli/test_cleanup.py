@@ -11,7 +11,7 @@ from sharder.core.errors import Conflict, Rejected, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.sdk.testing.storage import Tree, metadata_of
 from sharder.sdk.testing.writer import Admission, Attributes
-from tests.support.read_cluster import ReadCluster, as_body
+from tests.support.read_cluster import PERSON, ReadCluster, as_body
 from tests.support.values import DEMO, DRAIN, OWNER, SECRETS, A, B, obj, ring
 
 Act = Callable[[Attributes], Awaitable[Tree | None]]
@@ -25,7 +25,8 @@ class Meanwhile(Admission):
 
     @override
     async def mutate(self, attributes: Attributes) -> Tree:
-        return await self._act(attributes) or await super().mutate(attributes)
+        done = await self._act(attributes) if attributes.call.client is PERSON else None
+        return done or await super().mutate(attributes)
 
 
 class Fake(ReadCluster):
@@ -33,8 +34,7 @@ class Fake(ReadCluster):
 
     def __init__(self) -> None:
         super().__init__()
-        self.secrets = self.objects.stores[SECRETS]
-        self.server = self.secrets._state.server
+        self.secrets = self.stores[SECRETS]
 
     async def run(self, act: Act, *, many: int = 1) -> Sweep:
         """Clean so many Secrets up; `act` is done at each write."""

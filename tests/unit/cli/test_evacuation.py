@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from sharder.cli.evacuation import complete
-from sharder.core.errors import SharderError, Unavailable
+from sharder.core.errors import SharderError
 from sharder.core.names import EVACUATE_ANNOTATION
 from tests.support.steered_cluster import IS_EVACUATED, Steered
 from tests.support.values import DEMO, SECRETS, A, B, obj
@@ -88,7 +88,7 @@ async def test_an_interrupt_reports_that_the_evacuation_goes_on(
 
 async def test_an_outage_after_an_empty_look_proves_nothing(cluster: Steered) -> None:
     async def break_down() -> None:
-        cluster.namespaces.fail(*(Unavailable("it is busy") for _ in range(5)))
+        cluster.client.failures = 5
 
     cluster.clock.script = [break_down]
 

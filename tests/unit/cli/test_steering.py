@@ -1,26 +1,21 @@
 """Facts about the commands that steer shards and rings."""
 
-from dataclasses import replace
-
 import pytest
 from typing_extensions import override
 
 from sharder.cli.steering import EVACUATE, MAX_TRIES, PAUSE
-from sharder.core.api.meta import Json
-from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import Conflict, SharderError
-from sharder.core.names import ObjectRef
-from sharder.kube.typed_stores import RINGS
-from tests.support.fake_store import FakeStore
+from sharder.sdk.testing.storage import Tree
+from sharder.sdk.testing.writer import Admission, Attributes
 from tests.support.steered_cluster import IS_EVACUATED, Steered
 
 
-class Forgetful(FakeStore[ControllerRing]):
+class Forgetful(Admission):
     """A server whose CRD does not know the field drops it without a word."""
 
     @override
-    async def patch(self, ref: ObjectRef, body: Json) -> ControllerRing:
-        return await self.get(ref)
+    async def mutate(self, attributes: Attributes) -> Tree:
+        return attributes.old or {}
 
 
 @pytest.fixture
@@ -61,9 +56,7 @@ async def test_a_warning_is_reported_once_however_many_tries_it_takes(
 
 
 async def test_a_crd_that_drops_the_field_is_reported(cluster: Steered) -> None:
-    forgetful = Forgetful(ControllerRing, RINGS)
-    forgetful._state = cluster.rings._state
-    cluster.cluster = replace(cluster.cluster, rings=forgetful)
+    cluster.server.writer.admission = Forgetful()
 
     with pytest.raises(
         SharderError, match=r"demo did not keep the change: .* CRD is from an older"
