@@ -16,7 +16,6 @@ from sharder.sdk.testing.storage import Storage, Stored
 from tests.support.full_server import FullServer
 
 T = TypeVar("T")
-D = TypeVar("D")
 
 
 def at_noon() -> datetime:
@@ -89,14 +88,8 @@ class FakeStore(Collection[T], Generic[T]):
 
     def selecting(self, labels: str, *, namespace: str = "", fields: str = "") -> "FakeStore[T]":
         """Return a view of the objects that match."""
-        return self.decoding(self._of, labels, namespace=namespace, fields=fields)
-
-    def decoding(
-        self, of: type[D], labels: str = "", *, namespace: str = "", fields: str = ""
-    ) -> "FakeStore[D]":
-        """Return a view of the objects that match, decoded as `of`."""
         return FakeStore(
-            of,
+            self._of,
             self._resource,
             state=self._state,
             labels=labels,
