@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from msgspec import structs, to_builtins
@@ -27,7 +26,6 @@ from sharder.core.errors import ApiError, Conflict, NotFound, Unavailable
 from sharder.core.leases.state import DEFAULT_DURATION, ShardState, is_given_up, was_released
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef, RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.runtime.backoff import Backoff
 from sharder.runtime.task_pool import finishing
 
 IDLE_SECONDS = 1.0
@@ -41,23 +39,15 @@ HOLD = 2 * DEFAULT_DURATION
 """Duration of a hold: much longer than a request takes.  If this process is killed, a shard waits
 at most this long."""
 
-REST = Backoff(base=5.0, cap=2 * HOLD.total_seconds())
-"""Back-off of a Lease after holds in a row without a successful write: objects that cannot be
-written must not block their shard.  The first delay is just long enough for an attempt of the
-shard, because the objects of a dead shard can also wait for a broken connection of ours."""
+REST_SECONDS = 5.0
+"""For how long a Lease is left alone after a hold without a successful write: objects that cannot
+be written must not block their shard.  It is just long enough for an attempt of the shard, because
+the objects of a dead shard can also wait for a broken connection of ours."""
 
 REQUEST_SECONDS = 10.0
 """Seconds, more than the longest time of a write."""
 
 _log = logging.getLogger(__name__)
-
-
-class _Rest(NamedTuple):
-    """A Lease that backs off."""
-
-    until: float
-    fruitless: int = 0
-    """Holds in a row without a successful write."""
 
 
 @dataclass(slots=True)
@@ -84,7 +74,8 @@ class LeaseGuard:
         self._clock = ports.clock
         self._unheld = UnheldLeases(ports)
         self._held: dict[ObjectRef, _HeldLease] = {}
-        self._resting: dict[ObjectRef, _Rest] = {}
+        self._resting: dict[ObjectRef, float] = {}
+        """Until when we leave Leases alone."""
         self._locks = WeakValueDictionary[ObjectRef, asyncio.Lock]()
         self._works = 0
         """How many works, of several writes each, have begun and not ended."""
@@ -122,7 +113,6 @@ class LeaseGuard:
         try:
             yield check
             held_lease.useful = True
-            self._resting.pop(ref, None)
         finally:
             held_lease.users -= 1
             held_lease.used = self._clock.monotonic()
@@ -173,8 +163,7 @@ class LeaseGuard:
 
     async def _release_idle(self) -> None:
         now = self._clock.monotonic()
-        known = self._resting.items()
-        self._resting = {ref: rest for ref, rest in known if now < rest.until + REST.cap}
+        self._resting = {ref: until for ref, until in self._resting.items() if now < until}
         for ref, held_lease in list(self._held.items()):
             async with self._locks.setdefault(ref, asyncio.Lock()):
                 if not held_lease.users and now - held_lease.used >= IDLE_SECONDS:
@@ -185,8 +174,7 @@ class LeaseGuard:
         now, held_lease = self._clock.monotonic(), self._held.get(ref)
         if held_lease is not None and held_lease.until - now > HOLD.total_seconds() / 2:
             return held_lease
-        rest = self._resting.get(ref, _Rest(now))
-        if now < rest.until or (held_lease is not None and not held_lease.useful):
+        if now < self._resting.get(ref, now) or (held_lease is not None and not held_lease.useful):
             raise Unavailable(
                 f"the sharder is backing off from lease {ref}, so that its shard can acquire it"
             )
@@ -194,7 +182,7 @@ class LeaseGuard:
             return await self._hold(ref, held_lease)
         except ApiError:
             # The next callers would wait for the same answer.
-            self._resting[ref] = _Rest(self._clock.monotonic() + IDLE_SECONDS, rest.fruitless)
+            self._resting[ref] = self._clock.monotonic() + IDLE_SECONDS
             raise
 
     async def _hold(self, ref: ObjectRef, held_lease: _HeldLease | None) -> _HeldLease | None:
@@ -254,8 +242,7 @@ class LeaseGuard:
         if self._held.pop(ref, None) is None:
             return  # another client has taken or deleted it meanwhile
         if not held_lease.useful:
-            fruitless = self._resting.get(ref, _Rest(0.0)).fruitless + 1
-            self._resting[ref] = _Rest(self._clock.monotonic() + REST.whole(fruitless), fruitless)
+            self._resting[ref] = self._clock.monotonic() + REST_SECONDS
         transitions = held_lease.lease.spec.lease_transitions
         spec = structs.replace(held_lease.found, lease_transitions=transitions)
         try:
