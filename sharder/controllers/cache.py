@@ -119,11 +119,6 @@ class ClusterCache:
         is_same = current is not None and current.epoch is snapshot.epoch
         return is_same and self.health.sees_leases()
 
-    def note_returned(self, lease: Lease) -> None:
-        """Record that the API server showed a held Lease of a shard that is gone."""
-        for ring in self.membership.answered(lease, self._clock.monotonic()):
-            self._rebuild(ring)
-
     async def note_answer(self, lease: Lease) -> None:
         """Record a Lease as the API server answered: the watch can be late."""
         await self._rebuild_paced(self.membership.answered(lease, self._clock.monotonic()))

@@ -60,7 +60,7 @@ class UnheldLeases:
         async for lease in found:
             counts = not namespaces or lease.metadata.namespace in namespaces
             if counts and not is_given_up(lease):
-                self._cache.note_returned(lease)
+                await self._cache.note_answer(lease)
                 raise ShardReturned(f"shard {shard} is back")
 
     def _check(self, shard: ShardName, asked: float) -> None:

@@ -191,7 +191,7 @@ class LeaseGuard:
         while lease is not None:
             if not is_given_up(lease):
                 self._held.pop(ref, None)
-                self._cache.note_returned(lease)
+                await self._cache.note_answer(lease)
                 raise ShardReturned(f"shard {ref.name} is back")
             sent = self._clock.monotonic()
             try:

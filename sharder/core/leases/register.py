@@ -156,7 +156,9 @@ class Membership:
         if ref in self._places:
             return self.see(lease, at) or set()
         if not is_given_up(lease):
-            self._rings.get(name, self._guests).depart(ref, at + stops_after(lease))
+            ring = self._rings.get(name, self._guests)
+            ring.depart(ref, at + stops_after(lease))
+            ring.back.add(ref.name)
         return {name} & self._rings.keys()
 
     def _adjusted(self, observed: ObservedLease) -> ObservedLease:

@@ -178,12 +178,12 @@ def test_a_shard_that_holds_a_lease_unseen_is_missing_until_that_is_seen() -> No
     membership = watching()
 
     membership.answered(lease(A), AT)
-    unseen = members(membership).standing_of(A)
+    unseen = membership.is_back(DEMO, A), members(membership).standing_of(A)
     membership.see(lease(A), AT + 1)
     membership.answered(lease(A), AT + 1)  # the watch was faster
     membership.see(lease(A, holder=""), AT + 2)
 
-    assert unseen is Standing.MISSING
+    assert unseen == (True, Standing.MISSING)
     assert members(membership, AT + 2).standing_of(A) is Standing.GONE, "it has released it"
 
 
