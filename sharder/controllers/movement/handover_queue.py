@@ -11,7 +11,6 @@ from math import inf
 from sharder.controllers.movement.table import State, Table
 from sharder.controllers.ports import BACKOFF, Ports
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
-from sharder.core.movement.release import UNSEEN_SECONDS
 from sharder.core.names import ObjectRef, RingName
 from sharder.runtime.workqueue import Worker, WorkQueue
 
@@ -79,18 +78,6 @@ class HandoverQueue:
         record = self.table.record(key)
         record.not_before = max(record.not_before, self._clock.monotonic() + seconds)
         self._add_after(key, seconds)
-
-    def until_stopped(self, key: ObjectKey, version: str) -> float:
-        """Return the seconds until the last shard of an unassigned object has certainly stopped.
-
-        The time counts from when we first saw the object without owner; one that cannot be
-        remembered waits for the next pass.
-        """
-        state, since = State.UNASSIGNED, self.table.overflowed(key.resource_key)
-        states = self.table.get(key).states
-        if state in states or self.table.enter(key, state, version=version):
-            since = self.table.get(key).states[state].since
-        return max(0.0, since + UNSEEN_SECONDS - self._clock.monotonic())
 
     def settle(self, key: ObjectKey) -> None:
         """Drop an object that has an owner now, unless an attempt at it has failed.

@@ -60,7 +60,6 @@ class Mover:
         self._ports = ports
         self.objects = ports.objects
         self._lease_guard, self.finish = lease_guard, lease_guard.finish
-        self._pending = pending
         self.table = pending.table
         self.failures = Failures(ports, pending)
         self.written = WrittenSteps(ports, self.table)
@@ -255,15 +254,12 @@ class Mover:
         release, now = record.release, self.objects.server_time()
         if is_surely_free(snapshot, obj, release, was_assigned=was_assigned, now=now):
             return 0.0
-        stopped = self._pending.until_stopped(key, version)
-        return max(stopped, self._until_known_gone(snapshot, obj))
-
-    def _until_known_gone(self, snapshot: RingSnapshot, obj: PartialObject) -> float:
-        """Return for how many seconds another replica might not see that the `next` shard left."""
-        goal = snapshot.direction_of(obj) if snapshot.leads(obj) else None
-        membership, now = self._ports.cache.membership, self._ports.clock.monotonic()
-        ended = None if goal is None else membership.last_worked(snapshot.name, goal)
-        return 0.0 if ended is None else max(0.0, ended + UNSEEN_SECONDS - now)
+        since = self.table.unassigned_since(key, version)
+        if (goal := snapshot.direction_of(obj)) is not None and snapshot.leads(obj):
+            # Another replica might not see yet that the shard in its `next` is gone.
+            ended = self._ports.cache.membership.last_worked(snapshot.name, goal)
+            since = max(since, ended or since)
+        return max(0.0, since + UNSEEN_SECONDS - self._ports.clock.monotonic())
 
     def current(self, ring: RingName) -> RingSnapshot:
         """Return the snapshot by which the steps of a ring are decided at this moment.

@@ -200,9 +200,15 @@ class Table:
         self.budget(key.ring).arrived(key)
         self.leave(key, State.UNASSIGNED)
 
-    def overflowed(self, resource_key: ResourceKey) -> float:
-        """Return when an unassigned object was last beyond the limit; at first, the start."""
-        return self._resource(resource_key).overflowed
+    def unassigned_since(self, key: ObjectKey, version: str) -> float:
+        """Return when an object was first seen without owner, at this version or before.
+
+        For one that cannot be remembered, it is when this was last so for an object; at first,
+        the start.
+        """
+        if self.enter(key, State.UNASSIGNED, version=version):
+            return self.get(key).states[State.UNASSIGNED].since
+        return self._resource(key.resource_key).overflowed
 
     def tidy(self, key: ObjectKey) -> None:
         """Forget an object that is at rest."""
