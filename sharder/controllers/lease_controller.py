@@ -34,7 +34,7 @@ def taken(lease: Lease, now: datetime) -> Json:
     """Return the patch that takes over a Lease for twice its duration."""
     doubled = int((2 * duration_of(lease)) / timedelta(seconds=1))
     return {
-        **_shown(lease, ShardState.DEAD),
+        **shown(lease, ShardState.DEAD),
         "spec": {
             "holderIdentity": SHARDER_IDENTITY,
             "leaseDurationSeconds": doubled,
@@ -161,7 +161,7 @@ class LeaseController:
             )
         elif meta.label(STATE_LABEL) != state:
             written = f"its state is {state}"
-            await self._leases.patch(meta.ref, _shown(lease, state))
+            await self._leases.patch(meta.ref, shown(lease, state))
         else:
             return
         # At debug level, because any client can create Leases; the transitions of the ring
@@ -175,7 +175,8 @@ def _max_wait(lease: Lease) -> float:
     return duration_of(lease).total_seconds() / 4
 
 
-def _shown(lease: Lease, state: ShardState) -> dict[str, Json]:
+def shown(lease: Lease, state: ShardState) -> dict[str, Json]:
+    """Return the patch that shows a state in the label of the Lease that was read."""
     return {
         "metadata": {
             "resourceVersion": lease.metadata.resource_version,

@@ -18,13 +18,14 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs, to_builtins
 
+from sharder.controllers.lease_controller import shown
 from sharder.controllers.ports import Ports
 from sharder.controllers.unheld_leases import ShardReturned, UnheldLeases
 from sharder.core.api.lease import Lease, LeaseSpec, format_time
 from sharder.core.api.meta import Json
 from sharder.core.errors import ApiError, Conflict, NotFound, Unavailable
 from sharder.core.leases.state import DEFAULT_DURATION, ShardState, is_given_up, was_released
-from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef, RingName, ShardName
+from sharder.core.names import SHARDER_IDENTITY, ObjectRef, RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.runtime.task_pool import finishing
 
@@ -254,10 +255,4 @@ class LeaseGuard:
 
 def _written(lease: Lease, spec: LeaseSpec) -> Json:
     """Return the patch, including the label, which another client would otherwise write."""
-    return {
-        "metadata": {
-            "resourceVersion": lease.metadata.resource_version,
-            "labels": {STATE_LABEL: ShardState.DEAD},
-        },
-        "spec": to_builtins(spec),
-    }
+    return {**shown(lease, ShardState.DEAD), "spec": to_builtins(spec)}
