@@ -199,7 +199,7 @@ class ClusterCache:
                     await self._rebuild_paced(affected_by)
                     self._notify_leases({lease.metadata.ref})
             case Removed(lease):
-                await self._rebuild_paced(self.membership.forget(lease, now))
+                await self._rebuild_paced(self.membership.forget(lease))
                 self._notify_leases({lease.metadata.ref})
 
     async def _store_namespace(self, event: Event[PartialObject]) -> None:

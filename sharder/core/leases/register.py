@@ -58,7 +58,7 @@ class Membership:
         affected = {name for name, ring in self._rings.items() if ring.begin_list(at)}
         present = {lease.metadata.ref: lease for lease in sorted(leases, key=by_age)}
         for ref in [ref for ref in self._places if ref not in present]:
-            affected |= self._leave(ref, at, renewed=at)
+            affected |= self._leave(ref, renewed=at)
         for lease in present.values():
             affected |= self._see(lease, at) or set()
         return frozenset(affected)
@@ -82,7 +82,7 @@ class Membership:
         place = self._places.get(ref)
         affected = frozenset[RingName]()
         if place is not None and ring_of(place.known[ref].lease) != name:
-            affected = self._leave(ref, at)
+            affected = self._leave(ref)
         ring, seeing = self._rings.get(name, self._guests), at - self._blind
         before = ring.known.get(ref)
         now = ObservedLease(lease, seeing) if before is None else before.then(lease, seeing)
@@ -93,9 +93,9 @@ class Membership:
             affected |= {name} & self._rings.keys()
         return affected
 
-    def forget(self, lease: Lease, at: float) -> frozenset[RingName]:
+    def forget(self, lease: Lease) -> frozenset[RingName]:
         """Record that the Lease is gone: deleted, or without its ring label."""
-        return self._leave(lease.metadata.ref, at)
+        return self._leave(lease.metadata.ref)
 
     def note_outage(self, begin: float, end: float) -> None:
         """Record a span of time in which no renewal could be seen.
@@ -164,9 +164,7 @@ class Membership:
     def _adjusted(self, observed: ObservedLease) -> ObservedLease:
         return replace(observed, since=observed.since + self._blind)
 
-    def _leave(
-        self, ref: ObjectRef, at: float, renewed: float | None = None
-    ) -> frozenset[RingName]:
+    def _leave(self, ref: ObjectRef, renewed: float | None = None) -> frozenset[RingName]:
         """Remember until when the shard of a Lease that left its ring might work."""
         ring = self._places.get(ref)
         if ring is None:
