@@ -26,7 +26,7 @@ from sharder.metrics.registry import PREFIX
 from tests.history.overlaps import overlaps
 from tests.history.traces import Trace, Work
 from tests.history.works import works_in
-from tests.support.eventually import eventually
+from tests.support.eventually import Probe, eventually
 from tests.support.samples import total
 
 RUN: Final = (sys.executable, "-m", "kopf", "run", "--all-namespaces")
@@ -233,14 +233,14 @@ class _Play:
                 s.metadata.name == "guarded" and s.metadata.has_label(DRAIN) for s in secrets
             )
 
-        await eventually(guarded_drains, within=30)
+        await self._until(guarded_drains, "shard-0")
         await self._kubectl("delete", "secret", "guarded", "--wait=false")
         await self._until_worked_on(MOVED, "shard-1")
 
         async def guarded_is_gone() -> bool:
             return "guarded" not in await self._kubectl("get", "secrets", "--output=name")
 
-        await eventually(guarded_is_gone, within=60)
+        await self._until(guarded_is_gone, "shard-1")
         found = await self._kubectl("get", "configmap", "slow-done", "--output=jsonpath={.data}")
         await self._kubectl("delete", "secret", *(MOVED.keys() - {"guarded"}), "--wait=false")
         await self._settled(observer, "shard-0", "shard-1")
@@ -284,7 +284,7 @@ class _Play:
             assert not now.misplaced(), now.misplaced()
             assert not now.orphans(), now.orphans()
 
-        await eventually(is_settled, within=90)
+        await self._until(is_settled, *live)
 
     async def _until_worked_on(self, names: Mapping[str, object] | list[str], shard: str) -> None:
         async def all_worked_on() -> None:
@@ -292,7 +292,7 @@ class _Play:
             worked = {work.object.split()[-1] for work in works if work.shard == shard}
             assert worked >= set(names), set(names) - worked
 
-        await eventually(all_worked_on, within=60)
+        await self._until(all_worked_on, shard)
 
     async def _until_held(self, shard: str) -> None:
         """Wait: to start takes 5 CPU-seconds where Python does not keep what it has compiled."""
@@ -300,10 +300,15 @@ class _Play:
         async def is_held() -> bool:
             return (await self._lease(shard)).spec.holder_identity == shard
 
+        await self._until(is_held, shard)
+
+    async def _until(self, probe: Probe[object], *names: str) -> None:
+        """Wait generously; the error has the ends of the logs of these processes."""
         try:
-            await eventually(is_held, within=150)
+            await eventually(probe, within=150)
         except AssertionError as error:
-            raise AssertionError(f"{error}{self.plane.log_tail(shard)}") from error
+            tails = "".join(map(self.plane.log_tail, names))
+            raise AssertionError(f"{error}{tails}") from error
 
     async def _lease(self, shard: str) -> Lease:
         return await self._leases.get(ObjectRef(SHARDS, shard))
@@ -335,7 +340,7 @@ class _Play:
             found = json.loads(await asyncio.to_thread(self.plane.kubectl, *get))
             return {"data": found["data"], "labels": found["metadata"]["labels"]}
 
-        return await eventually(listed, within=60)
+        return await eventually(listed, within=150)
 
     async def _show(self, path: str) -> str:
         """Return what the example shows under a path of its port, which answers with 200."""
