@@ -5,9 +5,8 @@ All sources set values by the path of a field; the later source wins.
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -22,16 +21,6 @@ PREFIX: Final = "SHARDER_"
 
 _TYPE: Final = {"apiVersion": CONFIG_API_VERSION, "kind": CONFIG_KIND}
 _CLIENT_CONFIG: Final = "webhook.config.clientConfig"
-MEANINGLESS: Final = (
-    "clientConnection.acceptContentTypes",
-    "clientConnection.contentType",
-    "clientConnection.qps",
-    "clientConnection.burst",
-    "debugging.enableProfiling",
-    "debugging.enableContentionProfiling",
-    "leaderElection.resourceLock",
-)
-"""Fields that have an effect only in the reference implementation."""
 # Variables that the kubelet sets in pods if their namespace has a Service named `sharder`:
 # SHARDER_SERVICE_HOST, SHARDER_PORT_443_TCP_ADDR and so on (kubernetes.io, Service, "Environment
 # variables").
@@ -40,15 +29,12 @@ _SERVICE_LINK: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
-    """The settings, and warnings about their sources."""
+class Loaded(NamedTuple):
+    """The settings, and what their sources have beside."""
 
     settings: Settings
     unknown: tuple[str, ...]
     """One sentence for each unknown field or variable."""
-    meaningless: tuple[str, ...]
-    """Fields that are set but have no effect."""
 
 
 def load(
@@ -81,8 +67,7 @@ def load(
     problems += problems_of(settings)
     if problems:
         raise ConfigError("; ".join(problems))
-    meaningless = tuple(path for path in MEANINGLESS if path in decoder.given)
-    return Loaded(settings=settings, unknown=tuple(unknown), meaningless=meaningless)
+    return Loaded(settings, tuple(unknown))
 
 
 @cache

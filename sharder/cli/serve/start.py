@@ -25,8 +25,6 @@ def start(config: Path | None, *, flags: Mapping[str, str], strict: bool) -> Non
     configure_logs(level=logs.level, form=logs.format)
     for sentence in loaded.unknown:
         _log.warning("ignoring unknown setting", extra={"why": sentence})
-    if loaded.meaningless:
-        _log.info("settings without effect", extra={"why": ", ".join(loaded.meaningless)})
     gc.disable()  # until the service has synced; see sharder.runtime.memory
     import uvloop  # noqa: PLC0415 - so that invalid settings are reported without delay
 
