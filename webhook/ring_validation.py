@@ -17,7 +17,7 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import InvalidObject
 from sharder.core.names import API_GROUP, RingName
 from sharder.core.validation import Refusal, refusals, warnings
-from webhook.messages import MAX_STRANGER_BYTES, Answer, Body, Route, printable, refusal
+from webhook.messages import Answer, Body, Route, printable, refusal
 from webhook.review_codec import Asked, Envelope, Response, Reviewed, answer, request_in
 
 
@@ -62,15 +62,10 @@ class RingValidation:
     The path has no token, so everybody is a stranger; a ring that is too large for one passes.
     """
 
-    def __init__(self, *, custom: Collection[str], max_request_bytes: int) -> None:
-        """Set up the endpoint.
-
-        Args:
-            custom: The names of the installed strategies.
-            max_request_bytes: Limit of a body, at most `MAX_STRANGER_BYTES`; larger ones get 413.
-        """
+    def __init__(self, custom: Collection[str]) -> None:
+        """`custom` are the names of the installed strategies."""
         self._custom = custom
-        self.route = Route(self.reply, max_bytes=min(max_request_bytes, MAX_STRANGER_BYTES))
+        self.route = Route(self.reply)
         self._under_way = 0
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="validation")
 

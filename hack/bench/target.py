@@ -102,18 +102,17 @@ async def serve(sizes: Sequence[int]) -> None:
     reservations are dropped, and then an empty line is printed.
     """
     rings = {ring_name(name, n): filled(name, n) for name in STRATEGIES for n in sizes}
-    max_bytes = WebhookServer().max_request_bytes
     app = webhook_app(
         AdmissionEndpoint(
             rings=rings.get,
             sharders=lambda: frozenset({"sharder"}),
             is_stale=lambda: False,
             metrics=service_metrics(CollectorRegistry(), version=""),
-            max_request_bytes=max_bytes,
+            max_request_bytes=WebhookServer().max_request_bytes,
             trusts=lambda _: True,  # reservations are a part of the cost of an answer
         ),
         readiness=lambda: None,
-        validation=RingValidation(custom=(), max_request_bytes=max_bytes),
+        validation=RingValidation(()),
     )
     gc.collect()
     gc.freeze()  # as the service does

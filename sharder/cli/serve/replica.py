@@ -98,10 +98,7 @@ class Replica:
 
     def webhook(self, trusts: Callable[[str], bool]) -> App:
         """Return the routes of the webhook's port; `trusts` as in `endpoint`."""
-        validation = RingValidation(
-            custom=self.custom,
-            max_request_bytes=self.settings.webhook.server.max_request_bytes,
-        )
+        validation = RingValidation(self.custom)
         return webhook_app(self.endpoint(trusts), readiness=self.not_ready, validation=validation)
 
     def metrics_route(self) -> App:

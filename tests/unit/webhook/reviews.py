@@ -89,14 +89,14 @@ def demo_only(name: RingName) -> RingSnapshot | None:
 
 def validation_with(custom: Collection[str] = ()) -> RingValidation:
     """The endpoint that judges rings."""
-    return RingValidation(custom=custom, max_request_bytes=MAX_BYTES)
+    return RingValidation(custom)
 
 
 class Slow(RingValidation):
     """A validation of rings that waits until a test lets it go on."""
 
     def __init__(self) -> None:
-        super().__init__(custom=(), max_request_bytes=MAX_BYTES)
+        super().__init__(())
         self.entered = asyncio.Event()
         self.leave = asyncio.Event()
 
