@@ -74,10 +74,6 @@ class Client:
         left = self.left()
         return {"timeout": f"{min(left, REQUEST_SECONDS) if left > 0 else REQUEST_SECONDS:.3f}s"}
 
-    def rewound(self) -> None:
-        """Count a watch that has to begin anew, because etcd was restored."""
-        self.on_answer("GET", REWOUND)
-
     async def request(
         self,
         method: str,

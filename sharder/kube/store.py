@@ -14,7 +14,7 @@ from sharder.core.api.meta import Json, PartialObject, Resource, is_older
 from sharder.core.errors import InvalidObject, Rewound
 from sharder.core.names import FIELD_MANAGER, ObjectRef
 from sharder.core.nesting import CUT, cut, name_in
-from sharder.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Call, Client
+from sharder.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, REWOUND, Call, Client
 from sharder.kube.errors import Status, decode_as, from_status, unreadable
 from sharder.kube.pages import Page, decode_page, pages
 from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
@@ -194,7 +194,7 @@ class KubeStore(Generic[T]):
         answer = await self._client.request("GET", self._all, query=query, accept=_METADATA_LIST)
         now = (await decode_page(answer, self._all)).metadata.resource_version
         if is_older(now, than=version):
-            self._client.rewound()
+            self._client.on_answer("GET", REWOUND)
             raise Rewound(f"{self._all}: version {version} was seen, but the server is at {now}")
 
     def _items(self, page: Page) -> Iterator[T]:
