@@ -61,11 +61,12 @@ def bundle_of(secret: Secret) -> CertificateBundle:
 def report_of(secret: Secret, now: datetime) -> CertificatesReport:
     """Return the report of a Secret, without keys."""
     bundle = bundle_of(secret)
+    foreign, serving = _is_foreign(bundle), bundle.serving
     return CertificatesReport(
         secret=str(secret.metadata.ref),
-        foreign=_is_foreign(bundle),
+        foreign=foreign,
         requested=secret.metadata.annotation(ROTATE_ANNOTATION) or None,
-        problem=_problem_of(bundle, now),
+        problem=serving_problem(serving, (), now) if foreign else problem(bundle, (), now),
         certificates=tuple(_row(facts, role, now) for role, facts in _listed(bundle)),
     )
 
@@ -80,13 +81,6 @@ def _row(facts: CertificateFacts, role: str, now: datetime) -> CertificateRow:
         days_left=(facts.not_after - now) // timedelta(days=1),
         fingerprint=facts.fingerprint,
     )
-
-
-def _problem_of(bundle: CertificateBundle, now: datetime) -> str | None:
-    """Return why the webhook cannot serve the certificate, None if it can."""
-    if _is_foreign(bundle):
-        return serving_problem(bundle.serving, (), now)
-    return problem(bundle, (), now)
 
 
 def _is_foreign(bundle: CertificateBundle) -> bool:

@@ -4,7 +4,7 @@ Everything is read once, and nothing is changed: all writes are dry runs of the 
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +16,7 @@ from sharder.cli.certs import bundle_of, report_of
 from sharder.cli.check_proxies import proxied
 from sharder.cli.check_webhook import answer, trusts
 from sharder.cli.cluster import Cluster
+from sharder.cli.cluster_view import named
 from sharder.cli.output import aligned, write
 from sharder.config.settings import Settings
 from sharder.core.api.cluster import Secret, WebhookConfiguration
@@ -47,9 +48,9 @@ from sharder.core.diagnosis.installation import (
 from sharder.core.diagnosis.proxies import PROXIES, proxies
 from sharder.core.diagnosis.ring import RING, about_ring, unreadable
 from sharder.core.diagnosis.shards import SHARDS, without_ring
-from sharder.core.errors import ApiError, ConfigError, NotFound, Unavailable
+from sharder.core.errors import ApiError, NotFound, Unavailable
 from sharder.core.leases.membership import ring_of
-from sharder.core.names import RING_LABEL, ObjectRef, RingName, webhook_configuration
+from sharder.core.names import RING_LABEL, ObjectRef, webhook_configuration
 from sharder.core.plan.observe import members_of, selected_namespaces
 from sharder.kube.client import Client
 from sharder.kube.objects import ring_schema
@@ -98,7 +99,8 @@ async def check(cluster: Cluster, *, secret: ObjectRef, names: Collection[str]) 
         leases=await _read(_all(cluster.leases)),
         configurations=await _read(_all(webhook_configurations(client), RING_LABEL)),
     )
-    for ring in _chosen(every, names):
+    chosen = [named(every, name) for name in sorted({*names} or every)]
+    for ring in chosen:
         findings += [replace(each, ring=ring.name) for each in await checks.about(ring)]
     with suppress(ApiError):  # each ring has said so
         findings += without_ring(checks.leases(), every)
@@ -160,15 +162,6 @@ class _RingChecks:
         live = [each for each in self.spaces() if each.metadata.deletion_timestamp is None]
         spaces = selected_namespaces(ring, live)
         return await answer(self.cluster.objects, ring, spaces)
-
-
-def _chosen(
-    every: Mapping[RingName, ControllerRing], names: Collection[str]
-) -> list[ControllerRing]:
-    if missing := [name for name in names if name not in every]:
-        existing = ", ".join(sorted(every)) or "none"
-        raise ConfigError(f"ControllerRing {missing[0]} not found; existing rings: {existing}")
-    return [every[name] for name in sorted(every) if not names or name in names]
 
 
 async def _read(ask: Coroutine[None, None, T]) -> Read[T]:

@@ -8,11 +8,9 @@ from typing import Final
 from sharder.cli.cluster import Cluster
 from sharder.cli.output import write
 from sharder.core.api.meta import PartialObject, Resource
-from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ConfigError, Conflict, NotFound, SharderError, Unavailable
 from sharder.core.movement import patches
 from sharder.core.names import (
-    GroupResource,
     ObjectRef,
     RingName,
     drain_label,
@@ -45,13 +43,12 @@ async def clean_up(
     """
     if not is_label_value(ring):
         raise ConfigError(f"{ring!r} is not a valid name of a ControllerRing")
-    name = RingName(ring)
-    existing = await _find(cluster, name)
     sweeps = list[Sweep]()
     for word in dict.fromkeys(resources):
         resource = await cluster.objects.find(parse_resource(word))
-        _require_absence(existing, resource.id)
-        sweeps.append(Sweep(cluster, resource, name, dry_run=dry_run))
+        sweeps.append(Sweep(cluster, resource, RingName(ring), dry_run=dry_run))
+    for sweep in sweeps:
+        await sweep.require_absence()
     for sweep in sweeps:
         await sweep.run()
     return sweeps
@@ -93,16 +90,23 @@ class Sweep:
 
     async def _clean_all(self, labels: str, writes: Batch) -> None:
         """Clean the objects that the selector selects."""
-        await self._require_absence()
+        await self.require_absence()
         async for obj in self.cluster.objects.of(self.resource).stream(labels):
             self.found.append(str(obj.metadata.ref))
             if len(self.found) % CHECKED_EVERY == 0:
-                await self._require_absence()
+                await self.require_absence()
             if not self.dry_run:
                 await writes.add(self._clean(obj))
 
-    async def _require_absence(self) -> None:
-        _require_absence(await _find(self.cluster, self.ring), self.resource.id)
+    async def require_absence(self) -> None:
+        """Raise `ConfigError` if the ring exists and has the resource."""
+        with suppress(NotFound):  # the ring does not exist, or its CRD does not
+            ring = await self.cluster.rings.get(ObjectRef("", self.ring))
+            if self.resource.id in roles_of(ring):
+                raise ConfigError(
+                    f"{self.resource.id} is part of ControllerRing {self.ring}, which would "
+                    "assign its objects again: remove it from the ring first"
+                )
 
     async def _clean(self, obj: PartialObject) -> None:
         try:
@@ -134,21 +138,6 @@ class Sweep:
                     )
                 return True
         return False
-
-
-async def _find(cluster: Cluster, name: RingName) -> ControllerRing | None:
-    try:
-        return await cluster.rings.get(ObjectRef("", name))
-    except NotFound:  # the ring does not exist, or its CRD does not
-        return None
-
-
-def _require_absence(ring: ControllerRing | None, resource: GroupResource) -> None:
-    if ring is not None and resource in roles_of(ring):
-        raise ConfigError(
-            f"{resource} is part of ControllerRing {ring.name}, which would assign its objects "
-            "again: remove it from the ring first"
-        )
 
 
 def _labels(ring: RingName) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """Read the rings and shards of a cluster for the commands, without writes or watches."""
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -79,14 +79,19 @@ async def view_of(cluster: Cluster, name: str, what_if: WhatIf = AS_IT_IS) -> Vi
 
 async def ring_of_name(cluster: Cluster, name: str) -> ControllerRing:
     """Return a ring; errors as in `view_of`."""
-    existing = {ring.name: ring for ring in await _all_rings(cluster)}
-    ring = existing.get(RingName(name))
-    if ring is None:
-        names = ", ".join(existing) or "none"
-        raise ConfigError(f"ControllerRing {name} not found; existing rings: {names}")
+    ring = named({ring.name: ring for ring in await _all_rings(cluster)}, name)
     if isinstance(ring, UnreadableRing):
         raise ConfigError(f"ControllerRing {name} {unreadable(ring)}")
     return ring
+
+
+def named(existing: Mapping[RingName, ControllerRing], name: str) -> ControllerRing:
+    """Return the ring of this name; `ConfigError` if there is none."""
+    try:
+        return existing[RingName(name)]
+    except KeyError:
+        names = ", ".join(sorted(existing)) or "none"
+        raise ConfigError(f"ControllerRing {name} not found; existing rings: {names}") from None
 
 
 async def objects_of(

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from sharder.cli.cluster import Cluster
-from sharder.cli.words import resource_named
+from sharder.cli.words import matches
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Resource
 from sharder.core.errors import ConfigError, NotFound
@@ -50,15 +50,17 @@ async def _resource_in(cluster: Cluster, snapshot: RingSnapshot, word: str) -> R
     exact = parse_resource(word)
     if exact in snapshot.roles:
         return await cluster.objects.find(exact)
-    served = list[Resource]()
+    named = list[Resource]()
     for resource in snapshot.roles:
         with suppress(NotFound):
-            served.append(await cluster.objects.find(resource))
-    named = resource_named(word, served)
-    if named is None:
-        known = ", ".join(sorted(map(str, snapshot.roles)))
-        raise ConfigError(f"ring {snapshot.name} has no resource {word}; its resources: {known}")
-    return named
+            served = await cluster.objects.find(resource)
+            named += [served] * matches(served, word)
+    if len(named) == 1:
+        return named[0]
+    known = ", ".join(sorted(map(str, [each.id for each in named] or snapshot.roles)))
+    if named:
+        raise ConfigError(f"{word} is ambiguous; use one of {known}")
+    raise ConfigError(f"ring {snapshot.name} has no resource {word}; its resources: {known}")
 
 
 def _ref_of(resource: Resource, text: str) -> ObjectRef:

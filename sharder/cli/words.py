@@ -1,11 +1,10 @@
 """Resources and objects in kubectl's forms: `deploy`, `Secret`, `secrets.v1`, `secret/name`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from sharder.cli.command import UsageError
 from sharder.core.api.meta import Resource
-from sharder.core.errors import ConfigError
 
 _FORM: Final = "give objects as RESOURCE NAME, or as RESOURCE/NAME"
 
@@ -20,19 +19,6 @@ def matches(resource: Resource, word: str) -> bool:
     names = {resource.id.resource, resource.kind.lower(), resource.singular, *resource.short_names}
     groups = {"", resource.id.group, f"{resource.version}.{resource.id.group}"}
     return bool(name) and name in names and group in groups
-
-
-def resource_named(word: str, candidates: Iterable[Resource]) -> Resource | None:
-    """Return the resource that the word names, None if there is none.
-
-    Raises:
-        ConfigError: the word names several resources.
-    """
-    named = [resource for resource in candidates if matches(resource, word)]
-    if len(named) > 1:
-        ids = ", ".join(sorted(str(resource.id) for resource in named))
-        raise ConfigError(f"{word} is ambiguous; use one of {ids}")
-    return named[0] if named else None
 
 
 def targets(words: Sequence[str], namespace: str | None) -> list[str]:
