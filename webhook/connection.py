@@ -29,6 +29,9 @@ MAX_HEAD_BYTES: Final = 16 * 1024
 A head that arrives in a single read (at most 256 KiB) is in memory already and is accepted.
 """
 
+REQUEST_SECONDS = 10.0
+"""Limit of a request to be complete; the API server waits 5 s for its answer by default."""
+
 KEEP_ALIVE_SECONDS: Final = 120.0
 """Longer than the 90 s for which the API server keeps an idle connection, so that the API server
 closes it first."""
@@ -41,10 +44,9 @@ log = logging.getLogger(__name__)
 class Port:
     """What the connections of one port share."""
 
-    def __init__(self, route_of: App, request_seconds: float) -> None:
-        """`route_of` knows the paths; a request must be complete in `request_seconds`."""
+    def __init__(self, route_of: App) -> None:
+        """`route_of` knows the paths."""
         self.route_of = route_of
-        self.request_seconds = request_seconds
         self.is_retired = False
         """Whether each connection ends with its next answer."""
         self.date = b""
@@ -266,15 +268,15 @@ class Connection(asyncio.Protocol):
 
     def expire(self, now: float) -> None:
         """End the connection if it has exceeded one of its times."""
-        limit, stuck_since = self._port.request_seconds, self._stuck_since
+        stuck_since = self._stuck_since
         if stuck_since is not None or (self._is_ending and self.answering is None):
             # The client does not read what it is sent.
-            if now - (stuck_since or self.idle_since) > limit:
+            if now - (stuck_since or self.idle_since) > REQUEST_SECONDS:
                 self.abort()
         elif self.answering is not None or not self.is_made:
             return  # an answer of a task, and a handshake, have limits of their own
         elif self._began is not None:
-            if now - self._began > limit:
+            if now - self._began > REQUEST_SECONDS:
                 self._refuse(HTTPStatus.REQUEST_TIMEOUT)
         elif now - self.idle_since > KEEP_ALIVE_SECONDS:
             self._end()

@@ -18,10 +18,6 @@ from webhook.connection import Connection, Port
 from webhook.messages import App
 from webhook.tls import ServerTls
 
-REQUEST_SECONDS = 10.0
-"""Seconds in which a request must be complete; the API server waits 5 s for its answer by
-default."""
-
 HANDSHAKE_SECONDS = 5.0
 """Limit of the TLS handshake, and of the peer's half of a shutdown; the loop's default is 60."""
 
@@ -55,7 +51,6 @@ class Server:
         port: int,
         tls: ServerTls | None = None,
         max_connections: int = MAX_CONNECTIONS,
-        request_seconds: float = REQUEST_SECONDS,
     ) -> None:
         """Prepare; nothing listens yet.
 
@@ -65,15 +60,12 @@ class Server:
             port: 0 for any free port.
             tls: The certificate; None for plain HTTP.
             max_connections: Limit, TLS handshakes included.
-            request_seconds: Limit for a request to be complete, else it is rejected (408).  A TLS
-                handshake gets no more time either.
         """
         self.port = port
         """The port that the server listens on, after the start."""
         self._host, self._tls = host, tls
-        self._request_seconds = request_seconds
         self._room = max_connections
-        self._shared = Port(app, request_seconds)
+        self._shared = Port(app)
         self._sockets: list[socket.socket] = []
         self._open: dict[Connection, asyncio.Task[None]] = {}
         """The oldest connection is first."""
@@ -145,8 +137,7 @@ class Server:
         for connection in tuple(self._open):
             connection.expire(now)
         self._shared.date = formatdate(usegmt=True).encode()
-        pause = min(SWEEP_SECONDS, self._request_seconds)
-        self._sweep_timer = self._loop.call_later(pause, self._sweep)
+        self._sweep_timer = self._loop.call_later(SWEEP_SECONDS, self._sweep)
 
     def _accept(self, listening: socket.socket) -> None:
         """Accept one connection; other tasks run before the next one."""
@@ -174,14 +165,14 @@ class Server:
     async def _keep(self, connection: Connection, accepted: socket.socket, peer: str) -> None:
         """Serve a connection until it is over."""
         fields = {"port": self.port, "peer": peer}
-        limit = min(HANDSHAKE_SECONDS, self._request_seconds)
+        limit = HANDSHAKE_SECONDS if self._tls else None
         try:
             await self._loop.connect_accepted_socket(
                 lambda: connection,
                 accepted,
                 ssl=self._tls.context if self._tls else None,
-                ssl_handshake_timeout=limit if self._tls else None,
-                ssl_shutdown_timeout=limit if self._tls else None,
+                ssl_handshake_timeout=limit,
+                ssl_shutdown_timeout=limit,
             )
             await connection.is_over.wait()
         except OSError as error:

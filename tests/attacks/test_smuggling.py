@@ -38,7 +38,7 @@ AMBIGUOUS: Final = {
 async def answered(headers: tuple[bytes, ...], *, within: float) -> bool:
     """Return whether the server answers a request that is hidden in the body of another one."""
     async with (
-        Server(app_with(), host=HOST, port=0, request_seconds=within) as server,
+        Server(app_with(), host=HOST, port=0) as server,
         connected(server.port) as client,
     ):
         await client.send(request(*headers), CHUNKED_END, HIDDEN)

@@ -211,9 +211,12 @@ async def test_a_taken_port_is_an_error_of_one_line_that_names_it() -> None:
     assert "\n" not in str(error.value)
 
 
-async def test_a_handshake_that_does_not_become_complete_is_dropped() -> None:
+async def test_a_handshake_that_does_not_become_complete_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("webhook.server.HANDSHAKE_SECONDS", 0.2)
     async with (
-        Server(app_with(), host=HOST, port=0, tls=server_tls(), request_seconds=0.2) as server,
+        Server(app_with(), host=HOST, port=0, tls=server_tls()) as server,
         connected(server.port) as client,
     ):
         assert await client.is_closed()
@@ -232,9 +235,12 @@ CHUNKED = b"POST /healthz HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\
         (CHUNKED + b"0\r\n", LINE),
     ],
 )
-async def test_a_head_or_trailer_without_end_is_cut_off(start: bytes, more: bytes) -> None:
+async def test_a_head_or_trailer_without_end_is_cut_off(
+    start: bytes, more: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webhook.connection.REQUEST_SECONDS", 100 * WITHIN)
     async with (
-        Server(app_with(), host=HOST, port=0, request_seconds=100 * WITHIN) as server,
+        Server(app_with(), host=HOST, port=0) as server,
         connected(server.port) as client,
     ):
         with suppress(ConnectionError):

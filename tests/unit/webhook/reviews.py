@@ -177,7 +177,7 @@ class Wire(asyncio.Transport):
 
 def port_of(app: App) -> Port:
     """What the connections of a port share."""
-    port = Port(app, request_seconds=10.0)
+    port = Port(app)
     port.date = b"Thu, 01 Jan 1970 00:00:00 GMT"
     return port
 
