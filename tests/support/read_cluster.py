@@ -10,12 +10,11 @@ from sharder.cli.cluster import Cluster
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
-from sharder.core.errors import Unavailable
 from sharder.core.names import GroupResource
 from sharder.kube.typed_stores import LEASES, NAMESPACES, RINGS
 from sharder.sdk.testing.fake_clock import FakeClock
 from sharder.sdk.testing.memory_client import MemoryClient
-from sharder.sdk.testing.requests import Call, Client
+from sharder.sdk.testing.requests import Client
 from tests.support.fake_store import FakeStore, State, server_of
 from tests.support.values import CONFIGMAPS, SECRETS, WIDGETS, A, B, lease, ring
 
@@ -46,18 +45,6 @@ class ScriptedClock(FakeClock):
             await self.script.pop(0)()
 
 
-class Disturbed(MemoryClient):
-    """The client of the commands, whose next requests fail."""
-
-    failures = 0
-
-    @override
-    def before(self, call: Call) -> None:
-        if self.failures:
-            self.failures -= 1
-            raise Unavailable("it is busy")
-
-
 class ReadCluster:
     """A cluster with the ring `demo`, the namespace `default` and the shards a and b."""
 
@@ -67,8 +54,7 @@ class ReadCluster:
         self.namespaces = self._store(PartialObject, NAMESPACES)
         self.stores = {each.id: self._store(PartialObject, each) for each in RESOURCES}
         self.clock = ScriptedClock()
-        self.client = Disturbed(self.server, PERSON)
-        self.cluster = Cluster(self.client, self.clock)
+        self.cluster = Cluster(MemoryClient(self.server, PERSON), self.clock)
 
     def _store(self, of: type[T], resource: Resource) -> FakeStore[T]:
         return FakeStore(of, resource, state=State(self.server, resource))

@@ -9,6 +9,7 @@ import pytest
 from sharder.cli.evacuation import complete
 from sharder.core.errors import SharderError
 from sharder.core.names import EVACUATE_ANNOTATION
+from sharder.sdk.testing.requests import Refused
 from tests.support.steered_cluster import IS_EVACUATED, Steered
 from tests.support.values import DEMO, SECRETS, A, B, obj
 
@@ -87,8 +88,11 @@ async def test_an_interrupt_reports_that_the_evacuation_goes_on(
 
 
 async def test_an_outage_after_an_empty_look_proves_nothing(cluster: Steered) -> None:
+    def busy(*_: object) -> bool:
+        raise Refused(503, "it is busy")
+
     async def break_down() -> None:
-        cluster.client.failures = 5
+        cluster.server.allows = busy
 
     cluster.clock.script = [break_down]
 
