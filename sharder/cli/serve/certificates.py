@@ -70,16 +70,13 @@ async def find_certificate(
 
 def read_files(server: WebhookServer) -> CertificateBundle:
     """Return the certificate and key in files; a ConfigError says that one cannot be read."""
-    certificate, key = _read(server, server.cert_name), _read(server, server.key_name)
-    return CertificateBundle(serving=KeyPair(certificate=certificate, key=key))
-
-
-def _read(server: WebhookServer, name: str) -> bytes:
-    path = Path(server.cert_dir) / name
+    folder = Path(server.cert_dir)
     try:
-        return path.read_bytes()
+        certificate = (folder / server.cert_name).read_bytes()
+        key = (folder / server.key_name).read_bytes()
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+        raise ConfigError(f"cannot read {error.filename}: {error.strerror}") from error
+    return CertificateBundle(serving=KeyPair(certificate=certificate, key=key))
 
 
 async def follow_files(server: WebhookServer, use: Use, clock: Clock) -> None:
