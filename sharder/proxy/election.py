@@ -31,13 +31,15 @@ _TAKEN: Final = {
 class Lock:
     """The Lease that the controller writes: unless named, the first that it reads or renews.
 
-    A leader on client-go renews without a read, so a new proxy sees that first; passed on, the
-    renewal would create a Lease, and the proxy would see no election.
+    A leader on client-go renews without a read.  Who renews here before anybody has read led
+    behind another proxy: it has to end itself, for its caches are of that time.
     """
 
     def __init__(self, clock: Clock, ref: ObjectRef | None = None) -> None:
         self._clock = clock
         self._ref = ref
+        self._is_new = True
+        """Whether nobody has asked for it here."""
         self._stored = b"", ""
         self._holder = self._banned = ""
         self._seconds = USUAL_SECONDS
@@ -80,16 +82,20 @@ class Lock:
             self._ref = ref
         if ref != self._ref:
             return None
+        is_first, self._is_new = self._is_new, False
         if target.verb is Verb.GET:
             return self._shown(ref)
         holder, now = lease.spec.holder_identity or "", self._clock.monotonic()
+        seconds = float(lease.spec.lease_duration_seconds or USUAL_SECONDS)
+        if renews and is_first:
+            self._banned, self._seconds = holder, seconds
         if not holder and self._holder and lease.metadata.name == ref.name:
             self._stored = body, content_type  # it gives the Lock up: the next one need not wait
             return 200, body, content_type
         if not holder or self._is_banned(holder, now):
             return _said(Refused(409, "the shard of this controller has lost its Lease"))
         self._stored, self._holder, self._renewed = (body, content_type), holder, now
-        self._seconds = float(lease.spec.lease_duration_seconds or USUAL_SECONDS)
+        self._seconds = seconds
         return 201 if target.verb is Verb.CREATE else 200, body, content_type
 
     def _is_banned(self, holder: str, now: float) -> bool:

@@ -9,6 +9,7 @@ import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Mapping
 from itertools import product
+from math import inf
 from typing import Final, NamedTuple
 
 from sharder.core.api.meta import ObjectMeta, number_of
@@ -66,7 +67,7 @@ class View:
         self._handled = handled
         self.here = Here(identity, clock.monotonic)
         self.streams = Streams(clock, self.here.same_uid)
-        self.gate = WriteGate(context, handled, self.here, self.streams, lambda: self.left() > 0)
+        self.gate = WriteGate(context, handled, self.here, self.streams, self._is_led)
         self.lock = Lock(clock, options.election)
         self.health = None if options.health is None else Health(options.health, clock)
         """Of a controller that elects no leader."""
@@ -79,6 +80,10 @@ class View:
         of others by get, or if they are controlled, what no object of the ring controls."""
         self.outside = set[GroupResource]()
         """What the controller has watched besides the resources of the ring."""
+
+    def _is_led(self) -> bool:
+        """Return whether this shard holds its Lease, and a process of the controller its Lock."""
+        return self.left() > 0 and not self.lock.is_late(inf)
 
     def absence(self, seconds: float) -> str:
         """Return why the controller does not work for `seconds`, empty if it does."""

@@ -69,6 +69,8 @@ class ForeignController(Actor):
         self._holder = f"{pod}-{self.rng.getrandbits(32):08x}"
         self._swallows = self.rng.random() < 0.5
         """Whether it repeats no update that conflicts: the event of the other one will come."""
+        self._reads_first = self.rng.random() < 0.5
+        """Whether it reads the Lock before each renewal, as an old client-go does."""
 
     @property
     def works(self) -> bool:
@@ -116,6 +118,10 @@ class ForeignController(Actor):
             "leaseDurationSeconds": LOCK_SECONDS,
         }
         body: Json = {"metadata": {"name": "lock", "namespace": "default"}, "spec": spec}
+        if self._group is not None and not self._reads_first:
+            with suppress(Failed):
+                await self._ask("PUT", f"{LOCK}/lock", body)
+                return True
         try:
             lease = msgspec.json.decode(await self._ask("GET", f"{LOCK}/lock"), type=Lease)
             if lease.spec.holder_identity not in {self._holder, "", None} and self._lasts(lease):

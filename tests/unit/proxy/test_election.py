@@ -1,6 +1,7 @@
 """The Lock of the controller: every process leads, but none that has lost its shard."""
 
 import json
+from math import inf
 
 import pytest
 
@@ -55,12 +56,15 @@ async def test_who_has_lost_its_shard_leads_no_more_until_it_must_have_ended(
     assert renewed(lock, "two") == 200
 
 
-async def test_a_leader_that_renews_at_a_new_proxy_is_known(clock: FakeClock) -> None:
+async def test_who_led_behind_another_proxy_ends_itself(clock: FakeClock) -> None:
     lock, heartbeat = Lock(clock), Target(Verb.WRITE, LEASES, ObjectRef("demo", "other"))
     assert lock.answer(heartbeat, b"{}", "application/json") is None
 
-    assert renewed(lock, "one") == 200, "client-go reads it only after a failure"
-    assert lock.is_used
+    assert renewed(lock, "one", leaseDurationSeconds=40) == 409, "its caches are older"
+    assert lock.is_late(inf), "nobody leads"
+    await clock.advance(39)
+    assert (asked(lock), renewed(lock, "one")) == (200, 409)
+    assert renewed(lock, "two") == 200
 
 
 async def test_who_gives_the_lock_up_lets_the_next_one_lead_at_once(lock: Lock) -> None:

@@ -29,6 +29,12 @@ async def test_a_lease_can_be_a_child(stage: Stage) -> None:
     assert await stage.ask("POST", LEASES_PATH, lease) == 409, "its parent is not here"
 
 
+async def test_who_led_behind_another_proxy_writes_nothing(stage: Stage) -> None:
+    renewal = {"spec": {"holderIdentity": "one"}}
+    assert await stage.ask("PUT", f"{LEASES_PATH}/lock", renewal) == 409
+    assert await stage.ask("PUT", JOB_PATH, {}) == 409, "it knows what it saw before"
+
+
 async def test_a_create_that_may_have_been_carried_out_is_not_to_be_repeated(
     stage: Stage,
 ) -> None:
