@@ -29,6 +29,14 @@ class Answer:
         """Return the whole body."""
         return b"".join([chunk async for chunk in self.chunks])
 
+    async def lines(self) -> AsyncIterator[list[bytes]]:
+        """Yield the lines of a watch, those at once that have come meanwhile."""
+        rest = b""
+        async for chunk in self.chunks:
+            *lines, rest = (rest + chunk).split(b"\n")
+            if lines:
+                yield lines
+
 
 class Passage:
     """Connections to an API server for requests that have credentials of their own."""

@@ -102,13 +102,13 @@ class ProxyServer:
         view, sight = self._view, _sight(request, target)
         if not view.gate.is_main(target.resource):
             return await self._list_children(request, target)
-        before, labels = view.shown, view.labels_of(target.resource)
+        term, labels = view.term, view.labels_of(target.resource)
         answer, listed = await self._forward.listed(request, labels=labels, whole=True)
         if not any(sight.selectors):
             uids = {meta.uid for meta in listed.metas}
             view.here.leave_but(target.resource, target.namespace, uids, listed.version)
-        await view.ready(before, target.resource, listed.metas)
-        view.show(sight)
+        await view.ready(term, target.resource, listed.metas)
+        term.show(sight)
         with view.here.delivering(listed.metas):
             return await written(request, answer, listed)
 
@@ -134,7 +134,8 @@ class ProxyServer:
         except Expired as error:
             return expired(Refused(410, str(error)))
         async with self._forward.open(request, labels=labels, reads=True) as answer:
-            if is_main and not begins and not view.has_shown(sight):
+            term = view.term
+            if is_main and not begins and not term.has_shown(sight):
                 # Not before the answer: the Lease can be lost until then.
                 view.streams.outlived()
                 return expired(Refused(410, "this proxy has begun anew; list again"))
@@ -142,9 +143,9 @@ class ProxyServer:
             response.enable_chunked_encoding()
             await response.prepare(request)
             if is_main:
-                view.show(sight)
+                term.show(sight)
             with view.streams.opened(sight, version, sends_initial=sends_initial) as stream:
-                await copy(view, stream, response, answer)
+                await copy(view, term, stream, response, answer)
             return response
 
 

@@ -5,7 +5,6 @@ object at a version as soon as it has shown any event of this version or a later
 events of a stream that begins with a list come in another order: they count when their end shows.
 """
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -73,6 +72,10 @@ class Selectors(NamedTuple):
         return cls(query.get("labelSelector", ""), query.get("fieldSelector", ""))
 
 
+Kind: TypeAlias = tuple[GroupResource, Selectors]
+"""Objects of a resource that the controller watches in the same way."""
+
+
 class Sight(NamedTuple):
     """What a watch shows."""
 
@@ -98,12 +101,20 @@ class Stream:
     """The uid of what controls each object that it shows, by namespace and name as text."""
     initial: set[str] = field(default_factory=set)
     """The uids of main objects in the initial events, until their end."""
-    latest: dict[tuple[GroupResource, Selectors], LatestVersions] | None = None
-    """The children by resource and selectors, during initial events that will end; else None.
+    latest: dict[Kind, LatestVersions] | None = None
+    """The children by kind, during initial events that will end; else None.
 
     All of these events are older than a list of children, so one list serves them all."""
-    lines: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(100))
-    """What it has still to show; an empty line is its end."""
+
+
+class _Left(NamedTuple):
+    """A cache of the controller that is neither listed nor watched now."""
+
+    sight: Sight
+    at: float
+    """When the list or the watch ended."""
+    watched: float
+    """When its last watch ended."""
 
 
 class Streams:
@@ -118,10 +129,8 @@ class Streams:
         self._open = dict[Stream, None]()
         self._lists = list[Sight]()
         """The lists under way that begin a watch."""
-        self._left = deque[tuple[Sight, float]](maxlen=MAX_EXPECTED)
-        """When a list ended whose watch has not begun yet, or a watch: each cache has its own."""
-        self._ended = dict[GroupResource, float]()
-        """When the last watch of a resource ended."""
+        self._left = deque[_Left](maxlen=MAX_EXPECTED)
+        """The caches whose watch has not begun yet, or again."""
 
     def is_watching(self, resource: GroupResource) -> bool:
         """Return whether the controller watches a resource."""
@@ -130,21 +139,23 @@ class Streams:
     def is_behind(self, resource: GroupResource) -> bool:
         """Return whether the controller is shown a list of a resource, or is to watch it again."""
         initial = (s.latest is not None for s in self._open if s.sight.resource == resource)
-        since = self._clock.monotonic() - self._ended.get(resource, -inf)
+        watched = (left.watched for left in self._left if left.sight.resource == resource)
+        since = self._clock.monotonic() - max(watched, default=-inf)
         if since < BACKOFF_SECONDS and not self.is_watching(resource):
             return True
         return any(sight.resource == resource for sight in self._lists) or any(initial)
 
     def is_unwatched(self, resource: GroupResource, seconds: float) -> bool:
         """Return whether the controller has not watched a resource for so long, or never."""
-        ended = (at for sight, at in self._left if sight.resource == resource)
+        ended = (left.at for left in self._left if left.sight.resource == resource)
         since = self._clock.monotonic() - max(ended, default=-inf)
         return not self.is_watching(resource) and since >= seconds
 
     @contextmanager
     def listing(self, sight: Sight, *, begins_watch: bool) -> Iterator[None]:
         """Expect a watch from now on, if the list begins one, or a watch of the same has ended."""
-        if not self._returned(sight) and not begins_watch:
+        left = self._returned(sight)
+        if left is None and not begins_watch:
             yield
             return
         self._lists.append(sight)
@@ -152,7 +163,8 @@ class Streams:
             yield
         finally:
             self._lists.remove(sight)
-            self._left.append((sight, self._clock.monotonic()))
+            watched = -inf if left is None else left.watched
+            self._left.append(_Left(sight, self._clock.monotonic(), watched))
 
     @contextmanager
     def opened(
@@ -171,15 +183,8 @@ class Streams:
             yield stream
         finally:
             del self._open[stream]
-            self._ended[sight.resource] = self._clock.monotonic()
-            self._left.append((sight, self._ended[sight.resource]))
-
-    def end(self) -> None:
-        """End all watches."""
-        for each in self._open:
-            while each.lines.qsize():
-                each.lines.get_nowait()
-            each.lines.put_nowait(b"")
+            now = self._clock.monotonic()
+            self._left.append(_Left(sight, now, now))
 
     def parent(self, resource: GroupResource, ref: ObjectRef) -> str:
         """Return the uid of what controls an object that the controller sees, else empty."""
@@ -225,12 +230,12 @@ class Streams:
         ) or any(sight.has(*wanted) for sight in self._expected(resource)):
             await self._clock.sleep(_POLL_SECONDS)
 
-    def _returned(self, sight: Sight) -> bool:
-        """Expect one watch less, if one is expected."""
-        left = next((each for each in reversed(self._left) if each[0] == sight), None)
+    def _returned(self, sight: Sight) -> _Left | None:
+        """Return the cache that is back, and expect it no longer; None if none is expected."""
+        left = next((each for each in reversed(self._left) if each.sight == sight), None)
         if left is not None:
             self._left.remove(left)
-        return left is not None
+        return left
 
     def _expected(self, resource: GroupResource) -> list[Sight]:
         """Return what the controller is about to watch: it has, and nothing else shows it now."""
@@ -238,7 +243,7 @@ class Streams:
         shown = {each.sight.namespace for each in self._open if each.sight.resource == resource}
         left = [
             sight
-            for sight, at in self._left
+            for sight, at, _ in self._left
             if at >= since or shown.isdisjoint({"", sight.namespace})
         ]
         return [sight for sight in (*self._lists, *left) if sight.resource == resource]

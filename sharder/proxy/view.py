@@ -7,7 +7,7 @@ controller would create its children again, which it has not seen.
 import asyncio
 import logging
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import product
 from math import inf
 from typing import Final, NamedTuple
@@ -18,7 +18,7 @@ from sharder.core.names import GroupResource, ObjectRef
 from sharder.proxy.election import Lock
 from sharder.proxy.health import Health
 from sharder.proxy.here import Here
-from sharder.proxy.streams import LatestVersions, Selectors, Sight, Stream, Streams
+from sharder.proxy.streams import Kind, LatestVersions, Selectors, Sight, Stream, Streams
 from sharder.proxy.write_gate import Refused, WriteGate
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Handled, Ownership
@@ -44,6 +44,27 @@ class Options(NamedTuple):
     """The URL of its health endpoint."""
     read_others: frozenset[GroupResource] = frozenset()
     """As `View.read_others`."""
+
+
+class Term:
+    """What the controller has been shown since the proxy began, or the shard lost its Lease."""
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+        self._sights = deque[Sight](maxlen=MAX_SHOWN)
+        """What was shown last of the main resources, in a list or a stream."""
+
+    def show(self, sight: Sight) -> None:
+        """Record that the controller sees these main objects from now on."""
+        if not self.has_shown(sight):
+            self._sights.append(sight)
+
+    def has_shown(self, sight: Sight) -> bool:
+        """Return whether the controller has seen these main objects, or more of them."""
+        namespaces, selectors = {"", sight.namespace}, {Selectors(), sight.selectors}
+        return any(
+            Sight(sight.resource, *more) in self._sights for more in product(namespaces, selectors)
+        )
 
 
 def _none() -> float:
@@ -73,8 +94,7 @@ class View:
         """Of a controller that elects no leader."""
         self.left: Callable[[], float] = _none
         """Returns for how many seconds this shard certainly holds its Lease."""
-        self.shown = deque[Sight](maxlen=MAX_SHOWN)
-        """What this view has shown last of the main resources, in a list or a stream."""
+        self.term = Term()
         self.read_others = options.read_others
         """Resources of the ring of which the controller sees more than what this shard has: those
         of others by get, or if they are controlled, what no object of the ring controls."""
@@ -105,12 +125,12 @@ class View:
         self.left = _none
         self.lock.lose()
         self.here.forget_delivered()
-        self.shown = deque(maxlen=MAX_SHOWN)
-        self.streams.end()
+        self.term.ended.set()
+        self.term = Term()
 
     async def ready(
         self,
-        before: deque[Sight],
+        term: Term,
         resource: GroupResource,
         shown: Collection[ObjectMeta],
         gone: Collection[ObjectMeta] = (),
@@ -119,72 +139,66 @@ class View:
         """Return when the controller can be shown objects, and that others are gone.
 
         That is not before our own watch, which shows drains, has come so far: the controller never
-        knows more than we do.  `before` is `shown` as it was when the controller asked: another
-        view has its own.  `stream` shows them, if no list does.
+        knows more than we do.  `term` is the one in which the controller asked.  `stream` shows
+        them, if no list does.
 
         Raises:
-            Refused: the view has ended since.
+            Refused: the term has ended since.
         """
         versions = [number_of(meta.resource_version) for meta in (*shown, *gone)]
         await self.here.until_reached(resource, max(versions, default=-1))
-        new = {meta.uid: meta for meta in shown if self.here.of_uid(meta.uid) is None}
+        new = [meta for meta in shown if self.here.of_uid(meta.uid) is None]
         try:
-            await self._until_children_shown(resource, new, stream)
+            if new:
+                await self._until_shown(await self._latest(resource, new, stream))
         except TimeoutError:
-            names = ", ".join(str(meta.ref) for meta in list(new.values())[:3])
+            names = ", ".join(str(meta.ref) for meta in new[:3])
             _log.warning("delivering %s after %g s, before its children", names, HELD_SECONDS)
-        if self.shown is not before:
+        if term.ended.is_set():
             raise Refused(503, "this shard has lost its Lease meanwhile; list again")
 
-    async def _until_children_shown(
-        self, resource: GroupResource, new: Mapping[str, ObjectMeta], stream: Stream | None
-    ) -> None:
-        children = self._handled[resource] if new else ()
-        for child in children:
-            await self.streams.until_begun(child)
-        wanted = [
-            (child, selectors, await self._latest(child, selectors, new, stream))
-            for child in children
-            for selectors in self.streams.selectors(child)
-        ]
+    async def _until_shown(self, children: Mapping[Kind, LatestVersions]) -> None:
         while True:
             try:
                 async with asyncio.timeout(HELD_SECONDS):
-                    for child, selectors, latest in wanted:
+                    for kind, latest in children.items():
                         for at, last in latest.items():
-                            await self.streams.until_shown(child, selectors, at, last)
+                            await self.streams.until_shown(*kind, at, last)
             except TimeoutError:
-                if not any(self.streams.is_behind(child) for child, _, _ in wanted):
+                if not any(self.streams.is_behind(child) for child, _ in children):
                     raise
             else:
                 return
 
     async def _latest(
-        self,
-        child: GroupResource,
-        selectors: Selectors,
-        new: Mapping[str, ObjectMeta],
-        stream: Stream | None,
-    ) -> LatestVersions:
-        namespaces = {meta.namespace for meta in new.values()}
-        if stream is None or stream.latest is None:
-            return await self._listed(child, selectors, namespaces)
-        if (child, selectors) not in stream.latest:
-            latest = await self._listed(child, selectors, {stream.sight.namespace})
-            stream.latest[child, selectors] = latest
-        return stream.latest[child, selectors]
+        self, resource: GroupResource, new: Iterable[ObjectMeta], stream: Stream | None
+    ) -> Mapping[Kind, LatestVersions]:
+        """Return the last versions of this shard's children, as the controller watches them."""
+        namespace, *more = {meta.namespace for meta in new}
+        latest, namespace = dict[Kind, LatestVersions](), "" if more else namespace
+        if stream is not None and stream.latest is not None:
+            latest, namespace = stream.latest, stream.sight.namespace
+        children = self._handled[resource]
+        for child in children:
+            await self.streams.until_begun(child)
+        for kind in (
+            (child, each) for child in children for each in self.streams.selectors(child)
+        ):
+            if kind not in latest:
+                latest[kind] = await self._listed(*kind, namespace)
+        return latest
 
     async def _listed(
-        self, child: GroupResource, selectors: Selectors, namespaces: set[str]
+        self, child: GroupResource, selectors: Selectors, namespace: str
     ) -> LatestVersions:
         """Return the last versions of this shard's children.
 
         Raises:
             TimeoutError: they cannot be listed, again and again.
         """
-        context, namespace = self._context, namespaces.pop() if len(namespaces) == 1 else ""
-        selector, until = context.identity.selector, context.clock.monotonic() + HELD_SECONDS
+        context, selector = self._context, self._context.identity.selector
         children = context.cluster.objects(context.found[child], selector, namespace)
+        until = context.clock.monotonic() + HELD_SECONDS
         while True:
             latest = defaultdict[str, int](int)
             try:
@@ -202,18 +216,6 @@ class View:
     async def check_reached(self, resource: GroupResource, version: str) -> None:
         """Raise `Rewound` if the API server has not reached a version: etcd was restored."""
         await self._context.cluster.objects(self._context.found[resource]).check_reached(version)
-
-    def show(self, sight: Sight) -> None:
-        """Record that the controller sees these main objects from now on."""
-        if not self.has_shown(sight):
-            self.shown.append(sight)
-
-    def has_shown(self, sight: Sight) -> bool:
-        """Return whether the controller has seen these main objects, or more of them."""
-        namespaces, selectors = {"", sight.namespace}, {Selectors(), sight.selectors}
-        return any(
-            Sight(sight.resource, *more) in self.shown for more in product(namespaces, selectors)
-        )
 
     def watches(self, resource: GroupResource) -> None:
         """Record what the controller watches outside the ring, and log it once."""

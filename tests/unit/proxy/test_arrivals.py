@@ -46,7 +46,7 @@ class Shard:
         self.here.listed(JOBS, [JOB], "5")
 
     async def is_ready(self) -> bool:
-        ready = asyncio.ensure_future(self.view.ready(self.view.shown, JOBS, [JOB]))
+        ready = asyncio.ensure_future(self.view.ready(self.view.term, JOBS, [JOB]))
         return bool((await asyncio.wait([ready], timeout=1))[0])
 
 
@@ -110,7 +110,7 @@ async def test_one_list_of_children_serves_all_initial_events() -> None:
     with shard.streams.opened(ALL, "7"), shard.streams.opened(jobs, "") as stream:
         stream.latest = {}
         for _ in range(2):
-            await shard.view.ready(shard.view.shown, JOBS, [JOB], stream=stream)
+            await shard.view.ready(shard.view.term, JOBS, [JOB], stream=stream)
     assert len(shard.pods.asked) == 1
 
 
@@ -125,7 +125,7 @@ async def test_an_object_waits_for_our_own_watch_without_a_limit(
         shard.here.deliver(JOB)
     later = replace(JOB, resource_version="7")
 
-    ready = asyncio.ensure_future(shard.view.ready(shard.view.shown, JOBS, [later]))
+    ready = asyncio.ensure_future(shard.view.ready(shard.view.term, JOBS, [later]))
     await asyncio.sleep(0.3)
     assert not ready.done(), "the controller would know more than we do"
 

@@ -95,12 +95,12 @@ async def test_half_an_answer_is_never_completed_by_another(stage: Stage) -> Non
 async def test_a_watch_that_cannot_resume_ends(is_restored: bool, stage: Stage) -> None:
     async def watch(_: web.Request) -> web.StreamResponse:
         if not is_restored:
-            stage.view.shown.clear()  # as when the Lease is lost while the API server answers
+            stage.view.close()  # the Lease is lost while the API server answers
         return web.Response(body=lines(BOOKMARK))
 
     stage.answer = watch
     stage.reached.side_effect = Rewound("etcd was restored") if is_restored else None
-    stage.view.show(Sight(JOBS, "", Selectors()))
+    stage.view.term.show(Sight(JOBS, "", Selectors()))
     line = await stage.read(f"{JOBS_PATH}?watch=1&resourceVersion=5")
     assert line.endswith(b"\n"), "clients read lines"
     assert (json.loads(line)["type"], json.loads(line)["object"]["code"]) == ("ERROR", 410)
@@ -166,7 +166,7 @@ async def test_what_is_held_back_over_the_end_of_a_view_is_not_here_in_the_next_
 
     assert await listing == 503
     assert stage.here.of_uid("u1") is None
-    assert not stage.view.has_shown(Sight(JOBS, "", Selectors()))
+    assert not stage.view.term.has_shown(Sight(JOBS, "", Selectors()))
 
 
 async def test_main_objects_are_listed_in_pages_and_shown_as_one_list(stage: Stage) -> None:
@@ -261,9 +261,9 @@ async def test_only_the_newest_lists_are_remembered(stage: Stage) -> None:
         for number in range(MAX_SHOWN + 1)
     ]
     for sight in sights:
-        stage.view.show(sight)
+        stage.view.term.show(sight)
 
-    resumed = [stage.view.has_shown(sights[number]) for number in (0, 1, MAX_SHOWN)]
+    resumed = [stage.view.term.has_shown(sights[number]) for number in (0, 1, MAX_SHOWN)]
     assert resumed == [False, True, True]
 
 
