@@ -4,11 +4,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from sharder.core.api.meta import Resource
 from sharder.core.errors import ApiError, LeaseLost, Unavailable
-from sharder.core.names import GroupResource, RingName, ShardName
+from sharder.core.names import RingName, ShardName
 from sharder.kube.passage import Passage
 from sharder.metrics.shard import process_metrics
 from sharder.proxy.server import ProxyServer
@@ -16,10 +16,10 @@ from sharder.proxy.view import Options, View
 from sharder.proxy.work import Followers, Work
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
-from sharder.runtime.task_pool import race, task_group
+from sharder.runtime.task_pool import race
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
-from sharder.shard.identity import Handled, Identity, handled_of, resources_of
+from sharder.shard.identity import Handled, Identity, handled_of
 from sharder.shard.process import ShardProcess
 from sharder.shard.rights import rights_behind_proxy
 from sharder.shard.settings import Settings
@@ -34,28 +34,20 @@ _log = logging.getLogger(__name__)
 Listen: TypeAlias = Callable[[ProxyServer], AbstractAsyncContextManager[None]]
 """Lets the controller in while its block lasts."""
 
-Found: TypeAlias = dict[GroupResource, Resource]
-"""The resources of a ring, as they are served."""
 
-
+@dataclass(slots=True)
 class Proxy:
     """One proxy, for one controller and one ring."""
 
-    def __init__(
-        self,
-        ring: RingName,
-        settings: Settings,
-        *,
-        options: Options,
-        clock: Clock,
-        rng: Rng,
-    ) -> None:
-        settings.check(ring)
-        self._ring = ring
-        self._settings = settings
-        self._options = options
-        self._clock, self._rng = clock, rng
-        self._stop = asyncio.Event()
+    ring: RingName
+    settings: Settings
+    options: Options
+    clock: Clock
+    rng: Rng
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.settings.check(self.ring)
 
     def stop(self) -> None:
         """Request a clean stop."""
@@ -67,69 +59,65 @@ class Proxy:
         Raises:
             LeaseLost: a resource is served in another version, so the process must start again.
         """
-        while (found := await self._found(cluster)) is not None:
-            await self._serve(cluster, passage, listen, *found)
+        while (handled := await self._handled(cluster)) is not None:
+            context = ShardContext(
+                cluster=cluster,
+                identity=Identity(ring=self.ring, shard=ShardName(self.settings.name)),
+                settings=self.settings,
+                metrics=process_metrics(),
+                clock=self.clock,
+                rng=self.rng,
+            )
+            process = ShardProcess(
+                context=context, handled=handled, needed=rights_behind_proxy, stop=self._stop
+            )
+            if await process.discover():
+                await self._serve(process, passage, listen)
 
-    async def _found(self, cluster: Cluster) -> tuple[Handled, Found] | None:
+    async def _handled(self, cluster: Cluster) -> Handled | None:
         """Return the resources of the ring, as soon as the API server answers; None at the end."""
         while not self._stop.is_set():
             try:
-                handled = handled_of(await cluster.ring(self._ring))
-                return handled, {each: await cluster.find(each) for each in resources_of(handled)}
+                return handled_of(await cluster.ring(self.ring))
             except Unavailable as error:
-                _log.warning("cannot read the ring and its resources: %s", error)
-                await self._clock.wait(self._stop, _RETRY_SECONDS)
+                _log.warning("cannot read the ring: %s", error)
+                await self.clock.wait(self._stop, _RETRY_SECONDS)
         return None
 
-    async def _serve(
-        self, cluster: Cluster, passage: Passage, listen: Listen, handled: Handled, found: Found
-    ) -> None:
-        context = ShardContext(
-            cluster=cluster,
-            identity=Identity(ring=self._ring, shard=ShardName(self._settings.name)),
-            settings=self._settings,
-            found=found,
-            metrics=process_metrics(),
-            clock=self._clock,
-            rng=self._rng,
-        )
-        view = View(context, handled, self._options)
-        followers = Followers(context, view, list(handled))
-        async with task_group() as group, listen(ProxyServer(passage, view)):
-            beside = [group.create_task(followers.run(), name="follow")]
-            if view.health is not None:
-                beside.append(group.create_task(view.health.run(), name="health"))
-            while not self._stop.is_set():
-                changes = self._until_changed(cluster, handled)
-                await race(self._until_working(view, handled), changes, self._stop.wait())
-                if view.absence(0):
-                    break
-                if not self._stop.is_set():  # in a task: a lost Lease must not hide a cancellation
-                    await race(self._be_shard(context, handled, view, followers))
-            for task in beside:
-                task.cancel()
+    async def _serve(self, process: ShardProcess, passage: Passage, listen: Listen) -> None:
+        view = View(process.context, process.handled, self.options)
+        followers = Followers(process.context, view, list(process.handled))
+        async with listen(ProxyServer(passage, view)):
+            health = [] if view.health is None else [view.health.run()]
+            await race(self._be_shards(process, view, followers), followers.run(), *health)
+
+    async def _be_shards(self, process: ShardProcess, view: View, followers: Followers) -> None:
+        """Be a shard while the controller works, until the ring changes while it does not."""
+        while not self._stop.is_set():
+            changes = self._until_changed(process)
+            await race(self._until_working(view, process.handled), changes, self._stop.wait())
+            if view.absence(0):
+                return
+            if not self._stop.is_set():  # in a task: a lost Lease must not hide a cancellation
+                await race(_be_shard(process, view, followers))
 
     async def _until_working(self, view: View, handled: Handled) -> None:
         """Wait for the controller: only then this shard can work on objects."""
         while view.absence(0):
-            await self._clock.sleep(_POLL_SECONDS)
+            await self.clock.sleep(_POLL_SECONDS)
         _log.info("the controller watches %s", ", ".join(map(str, handled)))
 
-    async def _until_changed(self, cluster: Cluster, handled: Handled) -> None:
+    async def _until_changed(self, process: ShardProcess) -> None:
         """Wait until the ring has other resources: the controller might never watch ours."""
         while True:
-            await self._clock.sleep(_RING_SECONDS)
+            await self.clock.sleep(_RING_SECONDS)
             with suppress(ApiError):
-                if handled_of(await cluster.ring(self._ring)) != handled:
+                if handled_of(await process.context.cluster.ring(self.ring)) != process.handled:
                     return
 
-    async def _be_shard(
-        self, context: ShardContext, handled: Handled, view: View, followers: Followers
-    ) -> None:
-        process = ShardProcess(
-            context=context, handled=handled, needed=rights_behind_proxy, stop=self._stop
-        )
-        try:
-            await process.serve(lambda holder: Work(context, view, followers, holder))
-        except LeaseLost as error:
-            _log.warning("%s", error)
+
+async def _be_shard(process: ShardProcess, view: View, followers: Followers) -> None:
+    try:
+        await process.serve(lambda holder: Work(process.context, view, followers, holder))
+    except LeaseLost as error:
+        _log.warning("%s", error)

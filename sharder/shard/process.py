@@ -100,11 +100,11 @@ class ShardProcess:
             probes(address, not_ready=not_ready, metrics=context.metrics),
         ):
             # The checks come before the Lease, so that a shard that cannot work gets no objects.
-            if await self._discover() and await self._until_suitable(holder):
+            if await self.discover() and await self._until_suitable(holder):
                 work = begin(holder)
                 await Life(context=context, holder=holder, work=work, stop=self.stop).live()
 
-    async def _discover(self) -> bool:
+    async def discover(self) -> bool:
         """Look up the resources as they are served; return False if `stop` is set first.
 
         While the API server is unavailable, this method retries, as the shard does with its Lease.
