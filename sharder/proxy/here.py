@@ -10,11 +10,12 @@ the last write to it or its children has ended, or when no write is in flight an
 """
 
 import asyncio
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
+from sys import intern
 from typing import Final
 
 import msgspec
@@ -45,8 +46,10 @@ class Main(msgspec.Struct, eq=False, gc=False):
     draining_since: float | None = None
     since: int = -1
     """Up to this version the controller may have seen it on another shard: later ones count."""
-    delivered: float | None = None
-    """When (monotonic seconds) the controller got it first; None: not since it came."""
+    is_delivered: bool = False
+    """Whether the controller has got it since it came."""
+    cached: float = inf
+    """When (monotonic seconds) the controller can have cached it."""
     tries: int = 0
     """How often its release was tried in this drain."""
     next_try: float = -inf
@@ -75,8 +78,8 @@ class Here:
         """How far our own watch of each resource has come."""
         self._moved = asyncio.Event()
         self._writes: dict[str, _Writes] = {}
-        self._heard = deque([-inf])
-        """When the controller sent requests: in the last `CACHED_SECONDS`, and one before."""
+        self._unheard = dict[Main, None]()
+        """What was delivered since the controller sent a request."""
 
     def __len__(self) -> int:
         return len(self._mains)
@@ -99,7 +102,7 @@ class Here:
         for meta in now.values():
             known = self._mains.get(meta.uid)
             if known is not None and (is_restored or known.version != meta.resource_version):
-                known.since, known.delivered = number_of(meta.resource_version) - 1, None
+                known.since, known.is_delivered = number_of(meta.resource_version) - 1, False
             self._put(resource, meta)
         self._reach(resource, number_of(version))
 
@@ -121,13 +124,13 @@ class Here:
         version = number_of(meta.resource_version)
         main = self._mains.get(meta.uid)
         if main is None:
-            main = Main(resource, meta.ref, meta.uid, since=version - 1)
+            main = Main(resource, meta.ref, intern(meta.uid), since=version - 1)
             self._mains[main.uid] = self._names[resource][main.ref] = main
         main.version = meta.resource_version
         if ownership is Ownership.OURS:
             main.draining_since = None
             return
-        main.since, main.delivered = version, None
+        main.since, main.is_delivered = version, False
         if main.draining_since is None:
             main.draining_since, main.tries, main.next_try = self._now(), 0, -inf
 
@@ -139,7 +142,7 @@ class Here:
     def forget_delivered(self) -> None:
         """Record that the controller has to see all objects again."""
         for main in self:
-            main.delivered = None
+            main.is_delivered = False
 
     async def until_reached(self, resource: GroupResource, version: int) -> None:
         """Wait until our own watch has shown the objects of a resource at a version.
@@ -159,35 +162,27 @@ class Here:
         self._moved.set()
         self._moved = asyncio.Event()
 
-    def deliver(self, meta: ObjectMeta) -> Main | None:
-        """Record that the controller gets a state of an object now, in which it does not drain.
-
-        Returns the object if the controller had not got it before.
-        """
-        main = self._mains.get(meta.uid)
-        if main is None or main.delivered is not None:
-            return None
-        if number_of(meta.resource_version) <= main.since:
-            return None
-        main.delivered = self._now()
-        return main
-
     @contextmanager
     def delivering(self, metas: Iterable[ObjectMeta]) -> Iterator[None]:
-        """Record the same while the body writes them, which takes long if nobody reads.
+        """Record that the body writes states of objects in which these do not drain.
 
-        They are here at once, as the controller can answer at once, but cached only afterwards.
+        They are here at once, as the controller can answer at once, but cached only afterwards: it
+        takes long if nobody reads.
         """
-        new = [main for meta in metas if (main := self.deliver(meta)) is not None]
-        for main in new:
-            main.delivered = inf
+        new = [main for meta in metas if (main := self._delivered(meta)) is not None]
         try:
             yield
         finally:
-            now = self._now()
-            for main in new:
-                if main.delivered == inf:
-                    main.delivered = now
+            self._unheard.update(dict.fromkeys(new))
+
+    def _delivered(self, meta: ObjectMeta) -> Main | None:
+        """Return the object of a state if the controller had not got it before."""
+        main = self._mains.get(meta.uid)
+        if main is None or main.is_delivered or number_of(meta.resource_version) <= main.since:
+            return None
+        main.is_delivered, main.cached = True, inf
+        self._unheard.pop(main, None)
+        return main
 
     def leave_but(
         self, resource: GroupResource, namespace: str, uids: Collection[str], version: str
@@ -201,7 +196,7 @@ class Here:
         for main in self:
             is_within = namespace in {"", main.ref.namespace} and main.resource == resource
             if is_within and main.uid not in uids and number_of(main.version) <= at:
-                main.since, main.delivered = max(main.since, at), None
+                main.since, main.is_delivered = max(main.since, at), False
 
     def named(self, resource: GroupResource, ref: ObjectRef) -> Main | None:
         """Return the object of this name if it is here."""
@@ -211,32 +206,21 @@ class Here:
     def of_uid(self, uid: str) -> Main | None:
         """Return the object if it is here: the controller has seen it, and it does not drain."""
         main = self._mains.get(uid)
-        is_here = main is not None and main.delivered is not None and main.draining_since is None
+        is_here = main is not None and main.is_delivered and main.draining_since is None
         return main if is_here else None
-
-    def same_uid(self, uid: str) -> str:
-        """Return a uid as the text that is kept of its object, if that is ours."""
-        main = self._mains.get(uid)
-        return uid if main is None else main.uid
 
     def heard(self) -> None:
         """Record that the controller has sent a request about the ring or its Lock, so it runs."""
-        self._heard.append(self._now())
-        self._last_heard()
-
-    def _last_heard(self) -> float:
-        """Return when the last request came that is `CACHED_SECONDS` old."""
-        until = self._now() - CACHED_SECONDS
-        while len(self._heard) > 1 and self._heard[1] <= until:
-            self._heard.popleft()
-        return self._heard[0]
+        for main in self._unheard:
+            main.cached = self._now() + CACHED_SECONDS
+        self._unheard.clear()
 
     def is_cached(self, main: Main) -> bool:
         """Return whether the controller has had time to cache an object and its children.
 
         The time begins with a request after the delivery: a process that is paused reads nothing.
         """
-        return main.delivered is not None and main.delivered <= self._last_heard()
+        return main.cached <= self._now()
 
     def sent(self, main: Main, writing: asyncio.Task[object], seconds: float) -> None:
         """Count a write to an object or its children until it has ended.

@@ -6,7 +6,7 @@ events of a stream that begins with a list come in another order: they count whe
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
@@ -120,12 +120,10 @@ class _Left(NamedTuple):
 class Streams:
     """All open watches of resources of the ring."""
 
-    def __init__(self, clock: Clock, same: Callable[[str], str] = intern) -> None:
-        """`same` returns an equal text that is kept anyway."""
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._until = clock.monotonic() + RETURN_SECONDS
         """Until then, a controller that has outlived another proxy comes back to this one."""
-        self._same = same
         self._open = dict[Stream, None]()
         self._lists = list[Sight]()
         """The lists under way that begin a watch."""
@@ -195,7 +193,7 @@ class Streams:
         """Record an event that was written."""
         meta, version = event.meta, event.meta.resource_version
         if event.shows and meta.controller is not None:
-            stream.parents[str(meta.ref)] = self._same(meta.controller.uid)
+            stream.parents[str(meta.ref)] = intern(meta.controller.uid)
         elif event.type != "BOOKMARK":
             stream.parents.pop(str(meta.ref), None)
         if not version.isdecimal():

@@ -87,7 +87,7 @@ class View:
         self._context = context
         self._handled = handled
         self.here = Here(identity, clock.monotonic)
-        self.streams = Streams(clock, self.here.same_uid)
+        self.streams = Streams(clock)
         self.gate = WriteGate(context, handled, self.here, self.streams, self._is_led)
         self.lock = Lock(clock, options.election)
         self.health = None if options.health is None else Health(options.health, clock)

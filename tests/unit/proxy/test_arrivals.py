@@ -13,7 +13,7 @@ from sharder.core.errors import Unavailable
 from sharder.proxy.streams import MAX_EXPECTED, Selectors, Sight
 from sharder.proxy.view import Options, View
 from sharder.runtime.clock import SystemClock
-from tests.unit.proxy.conftest import JOB, JOBS, ME, PODS
+from tests.unit.proxy.conftest import JOB, JOBS, ME, PODS, deliver
 
 POD = ObjectMeta(
     name="one-x",
@@ -122,7 +122,7 @@ async def test_an_object_waits_for_our_own_watch_without_a_limit(
     monkeypatch.setattr("sharder.proxy.streams.RETURN_SECONDS", 0)
     shard = Shard()
     if was_seen:
-        shard.here.deliver(JOB)
+        deliver(shard.here, JOB)
     later = replace(JOB, resource_version="7")
 
     ready = asyncio.ensure_future(shard.view.ready(shard.view.term, JOBS, [later]))

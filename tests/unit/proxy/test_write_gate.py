@@ -15,7 +15,7 @@ from sharder.core.names import GroupResource, ObjectRef, drain_label, owner_labe
 from sharder.proxy.here import CACHED_SECONDS, PATIENCE_SECONDS, QUIET_SECONDS, Here, Main
 from sharder.proxy.targets import Target, Verb
 from sharder.proxy.write_gate import Refused, WriteGate
-from tests.unit.proxy.conftest import JOBS, ME, PODS, RING
+from tests.unit.proxy.conftest import JOBS, ME, PODS, RING, deliver
 
 ONE, POD = ObjectRef("demo", "one"), ObjectRef("demo", "one-x")
 NOTHING = ObjectMeta()
@@ -59,7 +59,7 @@ class Shard:
     def __post_init__(self) -> None:
         self.here = Here(ME, lambda: self.now)
         self.here.listed(JOBS, [job()], "1")
-        self.here.deliver(job())
+        deliver(self.here, job())
         self.here.heard()
         self.now += CACHED_SECONDS
         found = {each: Mock(id=each, kind=kind) for each, kind in ((JOBS, "Job"), (PODS, "Pod"))}
@@ -116,7 +116,7 @@ class Shard:
         (lambda shard: shard.here.forget_delivered(), (409, 404, 409)),
         (lambda shard: shard.here.changed(JOBS, job("other", version=2)), (409, 404, 409)),
         (lambda shard: shard.drain(), (409, 404, 409)),
-        (lambda shard: [shard.drain(), shard.here.deliver(job())], (409, 404, 409)),
+        (lambda shard: [shard.drain(), deliver(shard.here, job())], (409, 404, 409)),
     ],
     ids=["is here", "no Lease", "not seen", "on another shard", "drains", "drains, and is seen"],
 )
@@ -135,7 +135,7 @@ async def test_an_object_whose_drain_was_withdrawn_has_to_be_delivered_again() -
     shard.here.changed(JOBS, job(version=3))
     assert await shard.writes() == (409, 404, 409)
 
-    shard.here.deliver(job(version=3))
+    deliver(shard.here, job(version=3))
     assert await shard.writes() == (200, 409, 409), "neither it nor its children may be cached"
     shard.shown[POD] = job().uid
     assert await shard.writes() == (200, 409, 409)
@@ -148,7 +148,7 @@ async def test_a_controller_that_stood_still_has_cached_nothing() -> None:
     shard = Shard()
     shard.drain()
     shard.here.changed(JOBS, job(version=3))
-    shard.here.deliver(job(version=3))
+    deliver(shard.here, job(version=3))
 
     shard.now += 10
     assert await shard.writes() == (200, 409, 409), "it was paused, and reads only now"
@@ -161,7 +161,7 @@ async def test_of_two_requests_at_once_the_second_shows_that_the_controller_runs
     shard.here.heard()
     shard.now += 0.001
     shard.here.forget_delivered()
-    shard.here.deliver(job())
+    deliver(shard.here, job())
     shard.now += 0.001
     assert await shard.answer(Verb.CREATE, PODS, ObjectRef("demo", ""), pod()) == 409
 
@@ -173,7 +173,7 @@ async def test_an_update_of_a_child_waits_until_its_parent_can_be_cached() -> No
     shard = Shard()
     shard.drain()
     shard.here.changed(JOBS, job(version=3))
-    shard.here.deliver(job(version=3))
+    deliver(shard.here, job(version=3))
 
     updating = asyncio.ensure_future(shard.answer(Verb.PUT, PODS, POD, pod()))
     await asyncio.sleep(CACHED_SECONDS / 2)
@@ -186,7 +186,7 @@ async def test_what_is_too_early_is_no_conflict_as_no_event_follows() -> None:
     shard = Shard()
     write = Target(Verb.WRITE, PODS, POD)
     shard.here.forget_delivered()
-    shard.here.deliver(job())
+    deliver(shard.here, job())
     with pytest.raises(Refused) as not_cached:
         await shard.gate.admit(write)
     shard.holds_lease = False
@@ -321,10 +321,10 @@ def test_what_a_list_shows_newer_than_our_watch_did_can_have_left_and_come_back(
     assert shard.here.named(JOBS, ONE) is not None
 
     shard.here.listed(JOBS, [job(version=8)], "9")  # as when the Lease was taken
-    shard.here.deliver(job(version=7))  # the controller's watch is behind
+    deliver(shard.here, job(version=7))  # the controller's watch is behind
     assert shard.here.named(JOBS, ONE) is None
 
-    shard.here.deliver(job(version=8))
+    deliver(shard.here, job(version=8))
     assert shard.here.named(JOBS, ONE) is not None
 
 
@@ -332,13 +332,13 @@ def test_what_was_shown_before_etcd_was_restored_counts_no_longer() -> None:
     shard = Shard()
     shard.here.changed(JOBS, job(drains=True, version=900))
     shard.here.changed(JOBS, job(version=901))
-    shard.here.deliver(job(version=901))
+    deliver(shard.here, job(version=901))
     assert shard.here.named(JOBS, ONE) is not None
 
     shard.here.listed(JOBS, [job(version=5)], "6")
     assert shard.here.named(JOBS, ONE) is None
 
-    shard.here.deliver(job(version=5))
+    deliver(shard.here, job(version=5))
     assert shard.here.named(JOBS, ONE) is not None
     shard.here.leave_but(JOBS, "", (), "7")
     assert shard.here.named(JOBS, ONE) is None
