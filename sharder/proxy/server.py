@@ -40,6 +40,8 @@ class ProxyServer:
             return await self._about_objects(request, target)
         except Answered as answered:
             return answered.response
+        except Expired as error:
+            return expired(Refused(410, str(error)))
         except (Refused, InvalidObject) as error:
             refused = error if isinstance(error, Refused) else Refused(415, str(error))
             _log.info("refused %s %s: %s", request.method, request.path, refused)
@@ -128,17 +130,14 @@ class ProxyServer:
         sends_initial = is_set(request.query, "sendInitialEvents")
         begins = sends_initial or version in {"", "0"}
         labels = view.labels_of(target.resource)
-        try:
-            if not begins:
-                await view.check_reached(target.resource, version)
-        except Expired as error:
-            return expired(Refused(410, str(error)))
+        if not begins:
+            await view.check_reached(target.resource, version)
         async with self._forward.open(request, labels=labels, reads=True) as answer:
             term = view.term
             if is_main and not begins and not term.has_shown(sight):
                 # Not before the answer: the Lease can be lost until then.
                 view.streams.outlived()
-                return expired(Refused(410, "this proxy has begun anew; list again"))
+                raise Expired("this proxy has begun anew; list again")
             response = web.StreamResponse(status=answer.status, headers=plain(answer.headers))
             response.enable_chunked_encoding()
             await response.prepare(request)

@@ -123,10 +123,7 @@ class Work(Workload):
         ended, which is before the Lease ends.
         """
         try:
-            async with asyncio.TaskGroup() as group:
-                working = group.create_task(self._work(), name="work")
-                await stop.wait()
-                working.cancel()
+            await race(self._work(), stop.wait())
         finally:
             self.view.close()
             while self.view.here.in_flight():
