@@ -47,10 +47,12 @@ class Options(NamedTuple):
 
 
 class Term:
-    """What the controller has been shown since the proxy began, or the shard lost its Lease."""
+    """What holds since the proxy began, or the last Lease ended, until the next one ends."""
 
     def __init__(self) -> None:
         self.ended = asyncio.Event()
+        self.left: Callable[[], float] = lambda: 0.0
+        """Returns for how many seconds this shard certainly holds its Lease."""
         self._sights = deque[Sight](maxlen=MAX_SHOWN)
         """What was shown last of the main resources, in a list or a stream."""
 
@@ -65,10 +67,6 @@ class Term:
         return any(
             Sight(sight.resource, *more) in self._sights for more in product(namespaces, selectors)
         )
-
-
-def _none() -> float:
-    return 0.0
 
 
 class View:
@@ -92,8 +90,6 @@ class View:
         self.lock = Lock(clock, options.election)
         self.health = None if options.health is None else Health(options.health, clock)
         """Of a controller that elects no leader."""
-        self.left: Callable[[], float] = _none
-        """Returns for how many seconds this shard certainly holds its Lease."""
         self.term = Term()
         self.read_others = options.read_others
         """Resources of the ring of which the controller sees more than what this shard has: those
@@ -103,7 +99,7 @@ class View:
 
     def _is_led(self) -> bool:
         """Return whether this shard holds its Lease, and a process of the controller its Lock."""
-        return self.left() > 0 and not self.lock.is_late(inf)
+        return self.term.left() > 0 and not self.lock.is_late(inf)
 
     def absence(self, seconds: float) -> str:
         """Return why the controller does not work for `seconds`, empty if it does."""
@@ -118,15 +114,14 @@ class View:
 
     def open(self, left: Callable[[], float]) -> None:
         """Let requests pass while the shard holds its Lease, for `left()` more seconds."""
-        self.left = left
+        self.term.left = left
 
     def close(self) -> None:
         """Let no write pass, and end all watches: the next process has to see all objects."""
-        self.left = _none
-        self.lock.lose()
-        self.here.forget_delivered()
         self.term.ended.set()
         self.term = Term()
+        self.lock.lose()
+        self.here.forget_delivered()
 
     async def ready(
         self,

@@ -81,7 +81,7 @@ class Writes:
         A write that has passed is under way until the API server has answered, even if the
         controller does not wait for it.
         """
-        seconds = max(0.1, self._view.left())
+        seconds = max(0.1, self._view.term.left())
         # No await between the decision and this count.
         sending = self._forward.write(call, seconds)
         writing = asyncio.create_task(sending)  # noqa: TID251 - it outlives the request
