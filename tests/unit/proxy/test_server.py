@@ -166,7 +166,6 @@ async def test_what_is_held_back_over_the_end_of_a_view_is_not_here_in_the_next_
 
     assert await listing == 503
     assert stage.here.of_uid("u1") is None
-    assert not stage.view.term.has_shown(Sight(JOBS, "", Selectors()))
 
 
 async def test_main_objects_are_listed_in_pages_and_shown_as_one_list(stage: Stage) -> None:

@@ -82,9 +82,7 @@ async def test_what_is_assigned_while_the_objects_are_listed_is_not_forgotten() 
     context.cluster.objects.return_value = jobs
     context.found = {JOBS: Mock(id=JOBS)}
     here = Here(ME, clock.monotonic)
-    view = Mock()
-    view.here = here
-    followers = Followers(context, view, [JOBS])
+    followers = Followers(context, Mock(here=here), [JOBS])
 
     async def has_listed() -> bool:
         return followers.watched[0].has_listed

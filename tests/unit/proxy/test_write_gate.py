@@ -156,19 +156,6 @@ async def test_a_controller_that_stood_still_has_cached_nothing() -> None:
     assert await shard.writes() == (200, 200, 200)
 
 
-async def test_of_two_requests_at_once_the_second_shows_that_the_controller_runs() -> None:
-    shard = Shard()
-    shard.here.heard()
-    shard.now += 0.001
-    shard.here.forget_delivered()
-    deliver(shard.here, job())
-    shard.now += 0.001
-    assert await shard.answer(Verb.CREATE, PODS, ObjectRef("demo", ""), pod()) == 409
-
-    shard.now += CACHED_SECONDS
-    assert await shard.answer(Verb.CREATE, PODS, ObjectRef("demo", ""), pod()) == 200
-
-
 async def test_an_update_of_a_child_waits_until_its_parent_can_be_cached() -> None:
     shard = Shard()
     shard.drain()
