@@ -118,7 +118,7 @@ class ShardProcess:
                     context.found[each] = await context.cluster.find(each)
             except Unavailable as error:
                 errors.failed(error)
-                await self._pause(context.settings.lease.retry_period)
+                await context.clock.wait(self.stop, context.settings.lease.retry_period)
             else:
                 errors.over()
                 return True
@@ -142,12 +142,8 @@ class ShardProcess:
             errors.failed(Forbidden(problem))
             failures += 1
             await holder.left_because()  # keeps a Lease that says why this shard cannot work
-            await self._pause(BACKOFF.delay(failures, context.rng))
+            await context.clock.wait(self.stop, BACKOFF.delay(failures, context.rng))
         return False
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait for `seconds`, or until `stop` is set."""
-        await self.context.clock.wait(self.stop, seconds)
 
 
 async def missing(rights: Sequence[Right], cluster: Cluster) -> str:
