@@ -12,7 +12,7 @@ from sharder.core.errors import ApiError, NotFound
 from sharder.core.names import WATCHES_ANNOTATION, GroupResource, ObjectRef, parse_resource
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
-from sharder.kube.reviews import may_account
+from sharder.kube.reviews import is_allowed
 from sharder.kube.typed_stores import RINGS, pods
 from sharder.shard.identity import handled_of
 from sharder.shard.rights import advice, rights_behind_proxy
@@ -58,7 +58,7 @@ async def _lacking(
     for account, ref in {pod.account: pod.ref for pod in found}.items():
         of_ring = Right(verb="get", resource=RINGS.id, name=ring.name)
         rights = (*rights_behind_proxy(handled_of(ring), ref), of_ring)
-        missing = [each for each in rights if not await may_account(client, account, each)]
+        missing = [each for each in rights if not await is_allowed(client, each, account)]
         if missing:
             lacking[account] = advice(missing)
     return lacking

@@ -41,22 +41,10 @@ async def may_read_metrics(client: Client, token: str) -> HTTPStatus:
     return HTTPStatus.OK if is_allowed else HTTPStatus.FORBIDDEN
 
 
-async def is_allowed(client: Client, right: Right) -> bool:
-    """Return whether this client has a right."""
-    return await _may(client, None, {"resourceAttributes": _attributes(right)})
-
-
-async def may_account(client: Client, account: ObjectRef, right: Right) -> bool:
-    """Return whether a ServiceAccount has a right."""
-    groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}")
-    name = f"system:serviceaccount:{account.namespace}:{account.name}"
-    user = User(username=name, groups=(*groups, "system:authenticated"))
-    return await _may(client, user, {"resourceAttributes": _attributes(right)})
-
-
-def _attributes(right: Right) -> Json:
+async def is_allowed(client: Client, right: Right, account: ObjectRef | None = None) -> bool:
+    """Return whether a ServiceAccount, by default the user of this client, has a right."""
     main, _, subresource = right.resource.resource.partition("/")
-    return {
+    attributes: Json = {
         "verb": right.verb,
         "group": right.resource.group,
         "resource": main,
@@ -64,6 +52,14 @@ def _attributes(right: Right) -> Json:
         "namespace": right.namespace,
         "name": right.name,
     }
+    user = None if account is None else _user_of(account)
+    return await _may(client, user, {"resourceAttributes": attributes})
+
+
+def _user_of(account: ObjectRef) -> User:
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}")
+    name = f"system:serviceaccount:{account.namespace}:{account.name}"
+    return User(username=name, groups=(*groups, "system:authenticated"))
 
 
 async def whoami(client: Client) -> str:
