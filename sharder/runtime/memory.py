@@ -35,12 +35,7 @@ async def keep_trimmed(clock: Clock) -> NoReturn:
     _call("mallopt", _M_MMAP_THRESHOLD, LARGE_BYTES)
     while True:
         await clock.sleep(TRIM_SECONDS)
-        trim()
-
-
-def trim() -> None:
-    """Return all free pages of the heap to the system."""
-    _call("malloc_trim", 0)
+        _call("malloc_trim", 0)  # returns all free pages of the heap
 
 
 def settle_soon() -> None:
