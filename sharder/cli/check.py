@@ -55,7 +55,7 @@ from sharder.core.plan.observe import members_of, selected_namespaces
 from sharder.kube.client import Client
 from sharder.kube.objects import ring_schema
 from sharder.kube.store import KubeStore
-from sharder.kube.typed_stores import leases, secrets, webhook_configurations
+from sharder.kube.typed_stores import MUTATING, leases, secrets
 
 T = TypeVar("T")
 Read: TypeAlias = Callable[[], T]
@@ -91,13 +91,14 @@ async def check(cluster: Cluster, *, secret: ObjectRef, names: Collection[str]) 
         return report([*findings, replace(unknown(RING, error), level=Level.FAIL)])
     if not every:
         findings.append(warn(RING, "there is no ControllerRing", "create one: docs/install.md"))
+    mutating = KubeStore(client, WebhookConfiguration, MUTATING)
     checks = _RingChecks(
         cluster=cluster,
         now=now,
         secret=own,
         spaces=await _read(_all(cluster.namespaces)),
         leases=await _read(_all(cluster.leases)),
-        configurations=await _read(_all(webhook_configurations(client), RING_LABEL)),
+        configurations=await _read(_all(mutating, RING_LABEL)),
     )
     chosen = [named(every, name) for name in sorted({*names} or every)]
     for ring in chosen:

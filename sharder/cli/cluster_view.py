@@ -1,9 +1,9 @@
 """Read the rings and shards of a cluster for the commands, without writes or watches."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import NamedTuple
 
 from sharder.cli.cluster import Cluster
 from sharder.cli.reports import RingRow, RingsReport, ShardRow, ShardsReport
@@ -32,8 +32,7 @@ from sharder.core.texts import plain
 from sharder.core.validation import refusals
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class View(NamedTuple):
     """One ring and its Leases, as they were read."""
 
     snapshot: RingSnapshot
@@ -70,19 +69,13 @@ async def view_of(cluster: Cluster, name: str, what_if: WhatIf = AS_IT_IS) -> Vi
         ConfigError: the ring does not exist (the message names the existing rings) or cannot be
             decoded, or `what_if` is not possible.
     """
-    ring = await ring_of_name(cluster, name)
+    ring = named({each.name: each for each in await _all_rings(cluster)}, name)
+    if isinstance(ring, UnreadableRing):
+        raise ConfigError(f"ControllerRing {name} {unreadable(ring)}")
     spaces = [namespace async for namespace in cluster.namespaces.stream()]
     stored = [lease async for lease in cluster.leases.stream(f"{RING_LABEL}={name}")]
     assumed = what_if.leases(ring, stored, cluster.now)
     return await _view(cluster, what_if.ring(ring), assumed, spaces)
-
-
-async def ring_of_name(cluster: Cluster, name: str) -> ControllerRing:
-    """Return a ring; errors as in `view_of`."""
-    ring = named({ring.name: ring for ring in await _all_rings(cluster)}, name)
-    if isinstance(ring, UnreadableRing):
-        raise ConfigError(f"ControllerRing {name} {unreadable(ring)}")
-    return ring
 
 
 def named(existing: Mapping[RingName, ControllerRing], name: str) -> ControllerRing:

@@ -239,12 +239,11 @@ def run(
     from sharder.cli.serve.start import start
 
     flags = {
-        "clientConnection.kubeconfig": kubeconfig,
-        "logging.level": log_level,
-        "logging.format": log_format,
+        "clientConnection.kubeconfig": kubeconfig or "",
+        "logging.level": log_level or "",
+        "logging.format": log_format or "",
     }
-    given = {path: value for path, value in flags.items() if value is not None}
-    start(config, flags=given, strict=strict_config)
+    start(config, flags=flags, strict=strict_config)
 
 
 @command(output=())

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from sharder.core.api.cluster import Pod, Secret, WebhookConfiguration
+from sharder.core.api.cluster import Pod, Secret
 from sharder.core.api.lease import Lease, read_lease
 from sharder.core.api.meta import Resource
 from sharder.core.api.ring import ControllerRing, unreadable_ring
@@ -64,8 +64,3 @@ def pods(client: Client, namespace: str) -> KubeStore[Pod]:
     """Return the pods of a namespace that have not ended."""
     live = "status.phase!=Failed,status.phase!=Succeeded"
     return KubeStore(client, Pod, PODS, Scope(namespace, fields=live))
-
-
-def webhook_configurations(client: Client) -> KubeStore[WebhookConfiguration]:
-    """Return the cluster's MutatingWebhookConfigurations with their CA bundles."""
-    return KubeStore(client, WebhookConfiguration, MUTATING)
