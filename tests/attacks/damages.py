@@ -93,7 +93,7 @@ DAMAGES: Final[Mapping[str, Damage]] = {
     ),
     "A18": Damage(
         "webhook/connection.py",
-        "if now - self._began > limit:",
+        "if now - self._began > REQUEST_SECONDS:",
         "if now < self._began:",
         "tests/unit/webhook/test_connection.py::"
         "test_a_request_that_does_not_become_complete_is_refused",
