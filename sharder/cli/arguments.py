@@ -21,9 +21,9 @@ from sharder.core.names import GroupResource, ObjectRef, is_subdomain, parse_res
 from sharder.core.texts import parse_duration
 
 Ring: TypeAlias = Annotated[str, "RING", "Name of a ControllerRing."]
-Rings: TypeAlias = Annotated[Sequence[str], "RING", "Names of ControllerRings."]
-Shard: TypeAlias = Annotated[str, "SHARD", "Name of a shard, as sharder shards lists it."]
-Shards: TypeAlias = Annotated[Sequence[str], "SHARD", "Names of shards."]
+Rings: TypeAlias = Annotated[Sequence[str], "RING", "Name of a ControllerRing."]
+Shard: TypeAlias = Annotated[str, "SHARD", "Name of a shard, as in sharder shards."]
+Shards: TypeAlias = Annotated[Sequence[str], "SHARD", "Name of a shard, as in sharder shards."]
 Objects: TypeAlias = Annotated[
     Sequence[str],
     "OBJECT",

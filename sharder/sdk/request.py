@@ -24,7 +24,8 @@ class Request:
 
     Writes raise `LeaseLost` or `NotOwned` once the Lease might be lost, the object is draining or
     has left this shard, or the reconcile has ended. Do not catch these errors: the object is
-    requeued if necessary.
+    requeued if necessary. Writes of the object, guarded by the resourceVersion that this request
+    last saw, raise `Conflict` if another client has changed it since.
     """
 
     def __init__(self, meta: OwnMeta, context: ResourceContext) -> None:
@@ -112,12 +113,7 @@ class Request:
     async def patch(self, body: Body) -> Document:
         """Merge `body` into the object (RFC 7386) and return the result.
 
-        The write is guarded by the resourceVersion that this request last saw: call `get` first
-        if the write depends on the content of the object.
-
-        Raises:
-            Conflict: another client has changed the object since.
-            LeaseLost, NotOwned: this shard must not act on the object.
+        Call `get` first if the write depends on the content of the object.
         """
         return await self._patch(body)
 
@@ -138,10 +134,6 @@ class Request:
             status: Whether the condition is true; None means Unknown.
             reason: One CamelCase word.
             message: A sentence.
-
-        Raises:
-            Conflict: another client has changed the object since.
-            LeaseLost, NotOwned: this shard must not act on the object.
         """
         generation = self._meta.generation
         seen = await self.get() if self._read is None else document(self._read)
@@ -160,12 +152,7 @@ class Request:
         return await self.patch_status({"status": {"conditions": conditions}})
 
     async def add_finalizer(self, name: str) -> None:
-        """Add a finalizer to the object, unless the object has it already.
-
-        Raises:
-            Conflict: another client has changed the object since.
-            LeaseLost, NotOwned: this shard must not act on the object.
-        """
+        """Add a finalizer to the object, unless the object has it already."""
         if not self._meta.has_finalizer(name):
             await self.patch({"metadata": {"finalizers": [*self._meta.finalizers, name]}})
 
@@ -174,8 +161,6 @@ class Request:
 
         Raises:
             ConfigError: it is the reconciler's own finalizer, and would be added again.
-            Conflict: another client has changed the object since.
-            LeaseLost, NotOwned: this shard must not act on the object.
         """
         if name == self._context.reconciler.finalizer and not self._meta.deletion_timestamp:
             raise ConfigError(
@@ -244,9 +229,6 @@ class Request:
             note: A sentence of at most 1,024 characters. Each different note is a new Event, so
                 put no times or numbers into it.
             warning: Whether it is a Warning.
-
-        Raises:
-            LeaseLost, NotOwned: this shard must not act on the object.
         """
         self.check()
         await self._context.record(self._meta, reason, note, warning=warning)
