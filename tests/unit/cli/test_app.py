@@ -90,7 +90,7 @@ def test_help_calls_the_program_as_it_was_called(capsys: pytest.CaptureFixture[s
 
     told = capsys.readouterr().out
     assert told.startswith("usage: kubectl shard pin [-h] ")
-    assert "as kubectl shard shards lists it" in " ".join(told.split())
+    assert "as in kubectl shard shards" in " ".join(told.split())
     assert "\n  kubectl shard pin my-ring secret/my-secret -n default --remove\n" in told
     assert "sharder" not in told.replace("the sharder", "")
 
