@@ -112,14 +112,7 @@ class Handover:
         self, snapshot: RingSnapshot, resource: Resource, found: Collection[PartialObject]
     ) -> dict[ObjectRef, float]:
         """Move main objects, except those that wait until their last shard has stopped."""
-        key = ResourceKey(snapshot.name, resource.id)
-        waits = {
-            obj.metadata.ref: max(
-                self._mover.wait(snapshot, resource, obj),
-                self._failures.wait(ObjectKey(key, obj.metadata.ref)),
-            )
-            for obj in found
-        }
+        waits = {obj.metadata.ref: self._mover.wait(snapshot, resource, obj) for obj in found}
         left = {ref: seconds for ref, seconds in waits.items() if seconds > 0}
         transfer = ParentTransfer(snapshot, resource, self._mover)
         return left | await transfer.run([o for o in found if o.metadata.ref not in left])
