@@ -54,10 +54,6 @@ class _Part:
     """Failures since an object of the part was last written."""
     probe_at: float = -inf
     """When the next write is tried."""
-    forbidden: int = 0
-    """Objects that we have no right to write."""
-    problem: str = ""
-    """Why the first of these is forbidden; a text of each would change the status all the time."""
 
     @property
     def rejects_all(self) -> bool:
@@ -75,6 +71,8 @@ class Failures:
         self._pending = pending
         self._table = pending.table
         self._parts: dict[Part, _Part] = {}
+        self._forbidden: dict[ObjectKey, str] = {}
+        """Why we have no right to write objects, the first ones first."""
         self._logged = defaultdict[tuple[ResourceKey, type[Exception]], float](lambda: -inf)
         """When each type of error was last logged."""
 
@@ -111,11 +109,10 @@ class Failures:
     def problem(self, ring: RingName) -> str | None:
         """Return, for each resource, the first object that we have no right to write."""
         problems = dict[GroupResource, str]()
-        for part, known in self._parts.items():
-            if part.ring == ring and known.problem:
-                problems.setdefault(part.resource, known.problem)
-        texts = [problems[resource] for resource in sorted(problems)]
-        return "; ".join(texts) or None
+        for key, why in self._forbidden.items():
+            if key.ring == ring:
+                problems.setdefault(key.resource, f"cannot write {key.resource}: {why}")
+        return "; ".join(problems[resource] for resource in sorted(problems)) or None
 
     async def failed(
         self, key: ObjectKey, obj: PartialObject, error: ApiError | InvalidObject
@@ -214,10 +211,10 @@ class Failures:
 
     def _note_rights(self, key: ObjectKey, error: ApiError | InvalidObject | None) -> None:
         """Record whether we have the right to write an object."""
-        record, part = self._table.get(key), self._parts[key.part]
-        before, is_forbidden = bool(part.forbidden), isinstance(error, Forbidden)
-        part.forbidden += is_forbidden - record.is_forbidden
-        record.is_forbidden = is_forbidden
-        if before != bool(part.forbidden):
-            part.problem = f"cannot write {key.resource}: {error}" if is_forbidden else ""
+        was_forbidden = key in self._forbidden
+        if isinstance(error, Forbidden):
+            self._forbidden.setdefault(key, str(error))
+        else:
+            self._forbidden.pop(key, None)
+        if was_forbidden != (key in self._forbidden):
             self._ports.on_change(key.ring)

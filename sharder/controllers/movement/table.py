@@ -54,8 +54,6 @@ class Record:
     in_work: bool = False
     failures: int = 0
     """Failures in a row."""
-    is_forbidden: bool = False
-    """Whether we have no right to write it."""
     reported: frozenset[str] = frozenset()
     """The reasons of the Events about its failures."""
     told: float | None = None
