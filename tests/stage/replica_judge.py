@@ -131,7 +131,7 @@ class ReplicaJudge:
             obj = website(stored)
             owner, drains, name = ring.owner_of(obj), ring.is_draining(obj), obj.metadata.name
             if owner is None:
-                if choose_anew(ring, obj).shard is not None:
+                if choose(ring, obj).shard is not None:
                     yield f"{name} has no shard", None
                 continue
             standing = ring.members.standing_of(owner)
