@@ -234,11 +234,7 @@ class Request:
         await self._context.record(self._meta, reason, note, warning=warning)
 
     def check(self) -> None:
-        """Raise unless this shard can act on the object now.
-
-        Raises:
-            LeaseLost, NotOwned: this shard must not act on the object.
-        """
+        """Raise `LeaseLost` or `NotOwned` unless this shard can act on the object now."""
         self.permit.check(self._meta)
 
     @property
