@@ -8,7 +8,7 @@ stay.
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.counts import Counts
+from sharder.core.placement.counts import Counts
 from sharder.core.placement.demand import Demand
 
 __all__ = ["Counts", "Demand", "Shard", "ShardName"]

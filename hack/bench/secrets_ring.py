@@ -15,7 +15,7 @@ from sharder.core.api.ring import (
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.shard import Shard
 from sharder.core.names import GroupResource, RingName, ShardName
-from sharder.core.placement.counting.counts import Entry
+from sharder.core.placement.counts import Entry
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 from webhook.review_codec import decode

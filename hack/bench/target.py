@@ -25,7 +25,7 @@ from hack.certificates import Authority
 from sharder.config.settings import WebhookServer
 from sharder.core.api.ring import StrategyName
 from sharder.core.names import RingName
-from sharder.core.placement.counting.tally import LIVES
+from sharder.core.placement.tally import LIVES
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.metrics.registry import service_metrics
 from webhook.admission import AdmissionEndpoint

@@ -8,10 +8,10 @@ from msgspec import structs
 from sharder.core.api.ring import AntiAffinity, PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.counts import Counts
-from sharder.core.placement.counting.tally import Tally
+from sharder.core.placement.counts import Counts
 from sharder.core.placement.demand import Demand, identity_of
 from sharder.core.placement.strategy import Layout
+from sharder.core.placement.tally import Tally
 from tests.support.simulated import Distribution, Placed
 from tests.support.values_placement import shard
 

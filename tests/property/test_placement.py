@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharder.core.api.ring import StrategyName
-from sharder.core.placement.counting.counts import NO_COUNTS, Entry
-from sharder.core.placement.counting.tally import Reservation, Tally
+from sharder.core.placement.counts import NO_COUNTS, Entry
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Layout
+from sharder.core.placement.tally import Reservation, Tally
 from tests.property.placements import (
     FIVE,
     FOLLOWING,

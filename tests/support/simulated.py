@@ -16,11 +16,11 @@ from sharder.core.names import (
     ShardName,
     pin_label,
 )
-from sharder.core.placement.counting.counts import Entry
-from sharder.core.placement.counting.tally import Reservation, Tally
+from sharder.core.placement.counts import Entry
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Choice
+from sharder.core.placement.tally import Reservation, Tally
 from sharder.core.plan.state import State
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role

@@ -9,13 +9,13 @@ from typing_extensions import override
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.counts import Counts, Entry
-from sharder.core.placement.counting.tally import Tally
+from sharder.core.placement.counts import Counts, Entry
 from sharder.core.placement.demand import NO_GROUP, Demand, identity_of
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategies.least_loaded import Chain, Cut, LeastLoaded
 from sharder.core.placement.strategies.spread import FULL_SCORE, spread_scores
 from sharder.core.placement.strategy import Layout, group_members_of
+from sharder.core.placement.tally import Tally
 from tests.support.values import A
 
 Place: TypeAlias = tuple[str, str]

@@ -9,9 +9,9 @@ from sharder.core.api.ring import AntiAffinity, GroupBy, MovementSpec, Placement
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.counts import Entry
-from sharder.core.placement.counting.tally import Tally
+from sharder.core.placement.counts import Entry
 from sharder.core.placement.demand import identity_of
+from sharder.core.placement.tally import Tally
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import SECRETS, WIDGETS, A, B, ring

@@ -17,7 +17,7 @@ from sharder.core.names import (
     ShardName,
     pin_label,
 )
-from sharder.core.placement.counting.counts import Entry
+from sharder.core.placement.counts import Entry
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.admissions import update
 from tests.support.values import DEMO, NEXT, WIDGETS, A, B, C, obj

@@ -9,8 +9,8 @@ import pytest
 from sharder.config.strategies import installed
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
+from sharder.core.placement.tally import Tally
 from tests.support.documents import ROOT
 
 SAMPLES = ROOT / "tests/support/custom_strategy"

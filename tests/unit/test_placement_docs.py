@@ -15,11 +15,11 @@ from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import RingName, ShardName
-from sharder.core.placement.counting.counts import Entry
-from sharder.core.placement.counting.tally import Tally
+from sharder.core.placement.counts import Entry
 from sharder.core.placement.demand import Demand, Reader
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Layout
+from sharder.core.placement.tally import Tally
 from tests.support.documents import blocks, read, section
 
 PLACEMENT = Path("docs/placement.md")

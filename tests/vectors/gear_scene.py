@@ -14,12 +14,12 @@ from typing_extensions import override
 from sharder.core.api.ring import AntiAffinity, PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.counts import Entry
-from sharder.core.placement.counting.tally import Reservation, Tally
+from sharder.core.placement.counts import Entry
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategies.least_loaded import Cut, LeastLoaded
 from sharder.core.placement.strategy import Choice, Layout
+from sharder.core.placement.tally import Reservation, Tally
 from tests.support.values_placement import cuts_of, shard
 from tests.vectors.gear_file import Application, Server
 

@@ -13,12 +13,12 @@ import msgspec
 
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
-from sharder.core.placement.counting.counts import NO_COUNTS, Entry
-from sharder.core.placement.counting.tally import Tally
+from sharder.core.placement.counts import NO_COUNTS, Entry
 from sharder.core.placement.demand import Demand, identity_of
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.ranking import Ranking
 from sharder.core.placement.strategy import Layout
+from sharder.core.placement.tally import Tally
 from tests.support.simulated import Placed, distribute
 from tests.vectors.fnv import Fnv, fnv1a, number_of, pod
 from tests.vectors.result import Check, Result, by_member, compared

@@ -16,12 +16,12 @@ from sharder.core.api.meta import LabelSelector, ObjectMeta, PartialObject
 from sharder.core.api.ring import GroupBy, PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import RingName, ShardName
-from sharder.core.placement.counting.counts import Entry
-from sharder.core.placement.counting.tally import Reservation, Tally
+from sharder.core.placement.counts import Entry
 from sharder.core.placement.demand import Demand, Reader
 from sharder.core.placement.ranking import Ranking
 from sharder.core.placement.strategies.spread import Spread
 from sharder.core.placement.strategy import Layout
+from sharder.core.placement.tally import Reservation, Tally
 from tests.support.values_placement import Place, spread_of
 from tests.vectors.result import Result, differences
 

@@ -20,8 +20,8 @@ from sharder.controllers.subscriber import Subscriber
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.desired import excess_of
 from sharder.core.names import RingName, ShardName
-from sharder.core.placement.counting.tally import AGE_SECONDS, Tally
 from sharder.core.placement.placer import Placer
+from sharder.core.placement.tally import AGE_SECONDS, Tally
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.runtime.event_loop import in_slices
 from sharder.runtime.workqueue import WorkQueue

@@ -16,9 +16,9 @@ from sharder.controllers.scope import Part, selector_text
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Forbidden, NotFound
 from sharder.core.keys import main_key
-from sharder.core.placement.counting.counts import Entry
-from sharder.core.placement.counting.tally import NEWEST, Tally
+from sharder.core.placement.counts import Entry
 from sharder.core.placement.demand import identity_of
+from sharder.core.placement.tally import NEWEST, Tally
 from sharder.core.ring.snapshot import RingSnapshot, version_of
 from sharder.ports import Changed, Listed, Objects, Removed
 from sharder.runtime.backoff import Rng, failures_after

@@ -5,8 +5,8 @@ import msgspec
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.movement.patches import Operation, admission
 from sharder.core.names import ShardName, is_label_value
-from sharder.core.placement.counting.tally import Reservation
 from sharder.core.placement.strategy import Choice
+from sharder.core.placement.tally import Reservation
 from sharder.core.ring.snapshot import RingSnapshot
 
 

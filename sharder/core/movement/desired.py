@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from sharder.core.api.meta import PartialObject
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.counts import Entry
-from sharder.core.placement.counting.tally import Reservation, Tally
+from sharder.core.placement.counts import Entry
 from sharder.core.placement.demand import Demand, identity_of
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Choice
+from sharder.core.placement.tally import Reservation, Tally
 from sharder.core.ring.snapshot import RingSnapshot, Role, version_of
 
 NOT_COUNTED = Choice(None, "the objects of the ring are still being counted")

@@ -30,8 +30,8 @@ from sharder.core.movement.step import (
     position_of,
 )
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.tally import Reservation
 from sharder.core.placement.ranking import KeepPriority
+from sharder.core.placement.tally import Reservation
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 PAUSED: Final = Keep("movement is paused")

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence, Set
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.counts import Counts
+from sharder.core.placement.counts import Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategy import Layout, Size, Strategy
 

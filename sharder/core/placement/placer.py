@@ -17,7 +17,7 @@ from sharder.core.api.ring import StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.ceilings import Ceilings
-from sharder.core.placement.counting.counts import NO_COUNTS, Counts
+from sharder.core.placement.counts import NO_COUNTS, Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategies.custom import Custom
 from sharder.core.placement.strategies.hashing import BoundedLoad, ConsistentHash, Rendezvous

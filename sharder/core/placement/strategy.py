@@ -16,7 +16,7 @@ import msgspec
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.counts import Counts
+from sharder.core.placement.counts import Counts
 from sharder.core.placement.demand import NO_GROUP, Demand
 from sharder.core.placement.ranking import Ranking
 

@@ -19,8 +19,8 @@ from sharder.core.movement.planner import PAUSED, keep_priority_of, plan_displac
 from sharder.core.movement.step import Assign, Disown, Drain, Keep, Step, Withdraw
 from sharder.core.movement.step_patch import patch_of
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.ranking import LowestPriorities
+from sharder.core.placement.tally import Tally
 from sharder.core.plan.observe import is_unowned
 from sharder.core.ring.snapshot import RingSnapshot, Role
 

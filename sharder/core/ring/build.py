@@ -27,10 +27,10 @@ from sharder.core.names import (
     owner_label,
     pin_label,
 )
-from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Reader
 from sharder.core.placement.placer import Placer, basis_of, built
 from sharder.core.placement.strategy import CustomFunction, Layout
+from sharder.core.placement.tally import Tally
 from sharder.core.ring.snapshot import MainKind, RingSnapshot, Role
 
 

@@ -13,10 +13,10 @@ from sharder.core.api.ring import ControllerRing, HashKey, RingResource
 from sharder.core.keys import main_key, namespace_key, owner_key
 from sharder.core.leases.membership import Members
 from sharder.core.names import RECALLED, GroupResource, RingName, ShardName, is_label_value
-from sharder.core.placement.counting.counts import NO_COUNTS, Counts, Entry
-from sharder.core.placement.counting.tally import Tally
+from sharder.core.placement.counts import NO_COUNTS, Counts, Entry
 from sharder.core.placement.demand import Demand, Reader, identity_of
 from sharder.core.placement.placer import Placer
+from sharder.core.placement.tally import Tally
 
 
 class Role(Enum):

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.counts import Counts
+from sharder.core.placement.counts import Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategy import Choice, Layout, Objection, Strategy
 

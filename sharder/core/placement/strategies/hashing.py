@@ -25,7 +25,7 @@ from xxhash import xxh64_intdigest
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.counts import Counts
+from sharder.core.placement.counts import Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategy import Choice, Layout, Strategy
 

@@ -24,7 +24,7 @@ from xxhash import xxh3_64_intdigest
 from sharder.core.api.ring import AntiAffinity
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.counts import Counts
+from sharder.core.placement.counts import Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.ranking import place_at, weights
 from sharder.core.placement.strategy import Choice, Layout, Objection, Strategy, group_members_of

@@ -2,8 +2,8 @@
 
 from sharder.core.admission.acknowledgement import Writer
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.counts import Entry
-from sharder.core.placement.counting.tally import Reservation
+from sharder.core.placement.counts import Entry
+from sharder.core.placement.tally import Reservation
 from tests.support.admissions import create, update
 from tests.support.values import CONFIGMAPS, NEXT, SECRETS, A, B, obj
 from tests.support.values_steering import counted

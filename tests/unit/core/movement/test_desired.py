@@ -17,9 +17,9 @@ from sharder.core.movement.desired import (
     reservation_on,
 )
 from sharder.core.names import ShardName, pin_label
-from sharder.core.placement.counting.counts import Entry
-from sharder.core.placement.counting.tally import Reservation, Tally
+from sharder.core.placement.counts import Entry
 from sharder.core.placement.demand import identity_of
+from sharder.core.placement.tally import Reservation, Tally
 from tests.support.values import CONFIGMAPS, DEMO, NEXT, SECRETS, WIDGETS, A, B, C, obj
 from tests.support.values_placement import RENDEZVOUS, shard
 from tests.support.values_steering import counted, steered

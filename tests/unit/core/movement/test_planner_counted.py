@@ -15,8 +15,8 @@ from sharder.core.movement.planner import (
 )
 from sharder.core.movement.step import Assign, Drain, Keep, Send, Step, Withdraw
 from sharder.core.names import pin_label
-from sharder.core.placement.counting.counts import Entry
-from sharder.core.placement.counting.tally import Reservation
+from sharder.core.placement.counts import Entry
+from sharder.core.placement.tally import Reservation
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, obj, snapshot
 from tests.support.values_placement import bounded, shard
 from tests.support.values_steering import counted, steered

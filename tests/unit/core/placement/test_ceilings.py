@@ -12,10 +12,10 @@ from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.ceilings import Ceilings
-from sharder.core.placement.counting.counts import Entry
-from sharder.core.placement.counting.tally import Reservation, Tally
+from sharder.core.placement.counts import Entry
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer
+from sharder.core.placement.tally import Reservation, Tally
 from tests.support.values import A, B, C
 from tests.support.values_placement import bounded, demand, placer, shard, tally
 

@@ -3,8 +3,8 @@
 import pytest
 
 from sharder.core.api.ring import PlacementSpec
-from sharder.core.placement.counting.counts import NO_COUNTS
-from sharder.core.placement.counting.tally import Tally
+from sharder.core.placement.counts import NO_COUNTS
+from sharder.core.placement.tally import Tally
 from tests.support.values import A, B, C, D
 from tests.support.values_placement import (
     BOUNDED,

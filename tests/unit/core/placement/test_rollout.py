@@ -8,10 +8,10 @@ from sharder.core.leases.shard import Shard
 from sharder.core.movement.planner import plan_main
 from sharder.core.movement.step import Keep, Withdraw
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.counts import Entry
-from sharder.core.placement.counting.tally import Tally
+from sharder.core.placement.counts import Entry
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer
+from sharder.core.placement.tally import Tally
 from tests.support.values import WIDGETS, A, B, C, D, obj
 from tests.support.values_placement import demand, layout, placer, shard, tally
 from tests.support.values_steering import APART, FOLLOWING, STICKING, steered

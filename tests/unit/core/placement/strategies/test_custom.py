@@ -8,11 +8,11 @@ from typing_extensions import override
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.counts import Counts, Entry
-from sharder.core.placement.counting.tally import Tally
+from sharder.core.placement.counts import Counts, Entry
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategies.custom import Custom
 from sharder.core.placement.strategy import Choice, CustomFunction, Layout
+from sharder.core.placement.tally import Tally
 
 A, B, C = (Shard(name=ShardName(f"shard-{letter}")) for letter in "abc")
 SHARDS = (A, B, C)

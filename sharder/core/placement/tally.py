@@ -14,7 +14,7 @@ import msgspec
 from typing_extensions import override
 
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.counts import Counts, Entry, makes_room
+from sharder.core.placement.counts import Counts, Entry, makes_room
 
 AGE_SECONDS: Final = 1.0
 """Seconds between two calls of `age`."""

@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.placement.counting.tally`: what is counted, and what is assumed."""
+"""Facts about `sharder.core.placement.tally`: what is counted, and what is assumed."""
 
 from collections import Counter
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.core.placement.counting.counts import Entry
-from sharder.core.placement.counting.tally import BRIEF_LIVES, LIVES, Reservation, Tally
+from sharder.core.placement.counts import Entry
+from sharder.core.placement.tally import BRIEF_LIVES, LIVES, Reservation, Tally
 from tests.support.values import A, B, C
 
 WIDGETS, SECRETS = "widgets", "secrets"
