@@ -1,7 +1,7 @@
 """Store the rings and the namespaces that they select, as the watches show them."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -12,6 +12,7 @@ from sharder.core.leases.register import Membership
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.build import sharded_resources
 from sharder.ports import Changed, Event, Listed, Objects, Removed
+from sharder.runtime.reflector import V
 
 Labels = Mapping[str, str]
 
@@ -40,24 +41,15 @@ class NamespaceSelection:
 
     def store(self, event: Event[PartialObject]) -> set[RingName]:
         """Store namespaces as the watch shows them; return the rings whose selection changes."""
-        present: dict[str, Labels | None] = {}
-        match event:
-            case Listed(items):
-                listed = {each.metadata.name: each.metadata.labels or {} for each in items}
-                present = {**dict.fromkeys(self._labels), **listed}
-            case Changed(namespace):
-                present = {namespace.metadata.name: namespace.metadata.labels or {}}
-            case Removed(namespace):
-                present = {namespace.metadata.name: None}
-        affected = set[RingName]().union(
-            *(self._change(name, labels) for name, labels in present.items())
-        )
-        if any((name in self.known) != (name in self._labels) for name in present):
+        shown = _shown(event, self._labels)
+        affected = set[RingName]().union(*(self._change(*each) for each in shown.items()))
+        if any((name in self.known) != (name in self._labels) for name in shown):
             self.known = frozenset(self._labels)
         return affected
 
-    def _change(self, name: str, labels: Labels | None) -> set[RingName]:
+    def _change(self, name: str, namespace: PartialObject | None) -> set[RingName]:
         before = self._labels.get(name)
+        labels = None if namespace is None else namespace.metadata.labels or {}
         if labels == before:
             return set()
         if labels is None:
@@ -129,20 +121,9 @@ class RingStore:
 
     async def store(self, event: Event[ControllerRing]) -> set[RingName]:
         """Store rings as the watch shows them; return those that have changed."""
-        gone = set[RingName]()
-        present: Sequence[ControllerRing] = ()
-        match event:
-            case Listed(items):
-                gone, present = self.known() - {ring.name for ring in items}, items
-            case Changed(ring):
-                present = [ring]
-            case Removed(ring):
-                gone = {ring.name}
-        await learn(self._objects, present, self.served)
-        for name in gone:
-            self.rings.pop(name, None)
-            self.unreadable.pop(name, None)
-        changed = gone | {ring.name for ring in present if self._see(ring)}
+        shown = _shown(event, self.known())
+        await learn(self._objects, filter(None, shown.values()), self.served)
+        changed = {RingName(name) for name, ring in shown.items() if self._see(name, ring)}
         if isinstance(event, Listed):
             self.listed.set()
         return changed
@@ -151,8 +132,12 @@ class RingStore:
         """Retry discovery of resources that were not served or could not be read."""
         return await learn(self._objects, self.rings.values(), self.served)
 
-    def _see(self, ring: ControllerRing) -> bool:
-        """Store a ring; return whether it has changed."""
+    def _see(self, name: str, ring: ControllerRing | None) -> bool:
+        """Store a ring, None if it was deleted; return whether it has changed."""
+        if ring is None:
+            self.rings.pop(RingName(name), None)
+            self.unreadable.pop(RingName(name), None)
+            return True
         before = self.rings.get(ring.name)
         if isinstance(ring, UnreadableRing):
             # The last readable state stays in force, unless it belongs to another ring.
@@ -179,3 +164,14 @@ async def learn(
         with suppress(ApiError):
             served[resource] = await objects.find(resource)
     return len(served) > known
+
+
+def _shown(event: Event[V], known: Iterable[str]) -> dict[str, V | None]:
+    """Return what an event shows by name, None for what is gone; a list shows all `known`."""
+    match event:
+        case Listed(items):
+            return {**dict.fromkeys(known), **{each.metadata.name: each for each in items}}
+        case Changed(obj):
+            return {obj.metadata.name: obj}
+        case Removed(obj):
+            return {obj.metadata.name: None}
