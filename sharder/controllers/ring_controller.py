@@ -31,7 +31,6 @@ _log = logging.getLogger(__name__)
 class _Applied(NamedTuple):
     """The last applied configuration of a ring."""
 
-    made_from: tuple[object, ...]
     body: Json
     version: str
     """Its resource version."""
@@ -127,13 +126,8 @@ class RingController:
     async def _apply(self, snapshot: RingSnapshot) -> None:
         """Apply the configuration if it is new, and once per period to repair it."""
         ring, registration = snapshot.ring, self._registration()
-        namespaces = frozenset(snapshot.members.namespaces.values())
-        made_from = ring.spec, ring.metadata.uid, registration, namespaces
         known, now = self._applied.get(ring.name), self._clock.monotonic()
-        if known is not None and known.made_from == made_from:
-            body = known.body
-        else:
-            body = configuration_of(ring, registration, namespaces)
+        body = configuration_of(ring, registration, snapshot.members.namespaces.values())
         is_known = known is not None and known.body == body
         if known is not None and is_known and now < known.due:
             return
@@ -146,9 +140,7 @@ class RingController:
         version, contested = found.metadata.resource_version, 0
         if known is not None and is_known and known.version != version:
             contested = known.contested + 1
-        self._applied[ring.name] = _Applied(
-            made_from, body, version, now + self._period, contested
-        )
+        self._applied[ring.name] = _Applied(body, version, now + self._period, contested)
         if contested == CONTESTED:
             await self._report_contested(ring)
 
