@@ -27,11 +27,6 @@ Objection: TypeAlias = Callable[[Shard], str | None]
 """Returns why a shard must not get an object, None if it can."""
 
 
-def no_objection(_shard: Shard) -> str | None:
-    """Object to no shard."""
-    return None
-
-
 class Size(NamedTuple):
     """All properties of a shard that its ceiling depends on."""
 
@@ -203,7 +198,7 @@ class Strategy(ABC):
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
         """Return a function that says why one of `candidates` must not get the object."""
         del demand, candidates, counts
-        return no_objection
+        return lambda _shard: None
 
     @abstractmethod
     def remarks(
