@@ -16,9 +16,8 @@ from sharder.controllers.movement.controller import HandoverLoop, Movement
 from sharder.controllers.movement.mover import AGAIN_SECONDS
 from sharder.controllers.movement.table import Table
 from sharder.controllers.ports import Ports
-from sharder.controllers.ring_controller import RingController
+from sharder.controllers.ring_controller import RingController, Transitions
 from sharder.controllers.ring_status import StatusReports
-from sharder.controllers.ring_transitions import RingTransitions
 from sharder.controllers.subscriber import Subscriber
 from sharder.core.errors import LeaseLost
 from sharder.core.names import NO_RING, VALIDATION_NAME, ObjectRef, RingName
@@ -68,7 +67,10 @@ class LeaderControllers:
         )
         self._movement = Movement(ports, table)
         self._ring_controller = RingController(
-            ports, reports=StatusReports(ports, self._movement), period=self._apply_period
+            ports,
+            reports=StatusReports(ports, self._movement),
+            transitions=Transitions(ports, self._movement.rebalancer.last),
+            period=self._apply_period,
         )
 
     async def run(self) -> None:
@@ -97,8 +99,6 @@ class LeaderControllers:
                 group.create_task(ports.annotation_warnings.report(), name="annotation warnings")
                 group.create_task(movement.run(), name="movement")
                 group.create_task(self._record_leader(), name="leader Event")
-                transitions = RingTransitions(ports, movement.rebalancer.last)
-                group.create_task(transitions.run(), name="ring transitions")
                 group.create_task(self._follow_registration(), name="registration")
 
     async def _reconcile_ring(self, ring: RingName) -> float | None:

@@ -1,29 +1,54 @@
-"""Reconcile each ring's webhook configuration and status.
+"""Reconcile each ring's webhook configuration and status, and tell what happens to it.
 
 Only the leader runs this.  One reconcile handles one ring by name: it applies the configuration of
 an existing ring, and deletes the configuration of a deleted ring.  So no garbage collector is
 needed, and no write waits for the webhook of a deleted ring.
+
+What happens is told by Events on the ring, in the log, as a metric and on the console.  It is the
+difference between the state that was told last and the present one, so a thousand shards that join
+at once are one sentence, and a client that creates and deletes Leases all the time causes no more
+sentences than `Allowance` permits.
 """
 
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
 from typing import Final, NamedTuple
 
 from sharder.controllers.ports import Ports
 from sharder.controllers.ring_status import StatusReports, about
 from sharder.core.api.meta import Json
-from sharder.core.api.ring import ControllerRing, UnreadableRing
+from sharder.core.api.ring import ControllerRing, LastRebalance, UnreadableRing
 from sharder.core.errors import ApiError, Conflict, NotFound, Unavailable
 from sharder.core.names import APP_LABEL, RING_LABEL, ObjectRef, RingName, webhook_configuration
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import FAILED
+from sharder.core.status.phases import (
+    Kind,
+    Phases,
+    Transition,
+    phases_after,
+    present,
+    sentence,
+    transitions,
+)
 from sharder.core.webhook_configuration import configuration_of
+from sharder.runtime.allowance import Allowance
 from sharder.runtime.error_log import Once
+from sharder.runtime.task_pool import batch
 
 OURS = f"{APP_LABEL[0]}={APP_LABEL[1]},{RING_LABEL}"
 """Selects the webhook configurations of all rings; with `=` and a name appended, of one ring."""
 
 CONTESTED: Final = 3
 """How many times in a row another client has to change a configuration until an Event says so."""
+
+TICK_SECONDS: Final = 0.5
+"""Seconds between two tellings of a ring at least."""
+
+BURST, PAUSE_SECONDS = 6, 10.0
+"""How often a ring is told about: `BURST` times at once, then once per `PAUSE_SECONDS`."""
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +68,9 @@ class _Applied(NamedTuple):
 class RingController:
     """Reconciles one ring at a time, by name."""
 
-    def __init__(self, ports: Ports, *, reports: StatusReports, period: float) -> None:
+    def __init__(
+        self, ports: Ports, *, reports: StatusReports, transitions: "Transitions", period: float
+    ) -> None:
         """`reports` write the status; `period` is the seconds between two reconciles."""
         self._cache = ports.cache
         self._configurations = ports.configurations
@@ -55,6 +82,7 @@ class RingController:
         self._period = period
         self._applied: dict[RingName, _Applied] = {}
         self._reports = reports
+        self._transitions = transitions
 
     async def reconcile(self, name: RingName) -> float | None:
         """Apply the ring's configuration and status; return the seconds until the next reconcile.
@@ -64,11 +92,13 @@ class RingController:
         """
         snapshot, ring_store = self._cache.snapshot(name), self._cache.ring_store
         unreadable = ring_store.unreadable.get(name)
+        # Before the status, by which the next leader knows that the shards were told.
+        more = inf if snapshot is None else await self._transitions.tell(snapshot)
         if unreadable is not None:
             await self._report_unreadable(unreadable)
             if snapshot is not None:
                 await self._apply(snapshot)
-            return self._period
+            return min(self._period, more)
         if snapshot is None:
             self._require_synced()
             if name not in ring_store.known():
@@ -84,7 +114,7 @@ class RingController:
         if failure is not None:
             raise failure
         due = self._applied[name].due - self._clock.monotonic()
-        return max(0.0, due if sooner is None else min(sooner, due))
+        return max(0.0, min(due, more, inf if sooner is None else sooner))
 
     async def _report_unreadable(self, ring: UnreadableRing) -> None:
         """Report a ring that cannot be decoded: its status must not be overwritten."""
@@ -148,6 +178,7 @@ class RingController:
         self._unreadable.forget(name)
         self._applied.pop(name, None)
         self._reports.forget(name)
+        self._transitions.forget(name)
         async for configuration in self._configurations.stream(f"{OURS}={name}"):
             meta = configuration.metadata
             try:
@@ -162,3 +193,75 @@ class RingController:
 def _without(token: str, error: ApiError) -> ApiError:
     """Return the error without the token: every reader of the ring can read its status."""
     return type(error)(str(error).replace(token, "…") if token else str(error))
+
+
+@dataclass(slots=True)
+class _Told:
+    """What was told about one ring."""
+
+    uid: str
+    phases: Phases
+    """The shards that were present."""
+    rebalanced: LastRebalance | None
+    at: float = -inf
+    allowance: Allowance = field(default_factory=lambda: Allowance(BURST, PAUSE_SECONDS))
+
+
+class Transitions:
+    """What was told about all rings."""
+
+    def __init__(
+        self, ports: Ports, last_rebalance: Callable[[RingName], LastRebalance | None]
+    ) -> None:
+        """Start a term of leadership."""
+        self._ports = ports
+        self._last_rebalance = last_rebalance
+        self._rings: dict[RingName, _Told] = {}
+
+    async def tell(self, snapshot: RingSnapshot) -> float:
+        """Tell what was not told yet; return the seconds until the rest is told, inf if all is."""
+        name, now = snapshot.name, self._ports.clock.monotonic()
+        told, last = self._told(snapshot), self._last_rebalance(name)
+        phases = phases_after(told.phases, snapshot)
+        news = [*transitions(told.phases, phases)]
+        if last is not None and last is not told.rebalanced and last.moves:
+            news.append(_rebalanced(last))
+        if news:
+            if now < told.at + TICK_SECONDS or not told.allowance.take(now):
+                return TICK_SECONDS
+            told.at = now
+        told.phases, told.rebalanced = present(phases), last
+        async with batch(len(Kind)) as requests:
+            for transition in news:
+                kind, text = transition.kind, sentence(transition)
+                fields: dict[str, str | int] = {"ring": name}
+                if transition.shards:
+                    fields |= {"shard": transition.who, "available": transition.available}
+                level = logging.WARNING if kind.is_warning else logging.INFO
+                _log.log(level, kind.words, extra=fields)
+                self._ports.metrics.counts["transitions_total"].add(name, kind)
+                self._ports.journal.happened(name, transition)
+                record = self._ports.recorder.record
+                await requests.add(
+                    record(about(snapshot.ring), kind, text, warning=kind.is_warning)
+                )
+        return inf
+
+    def forget(self, name: RingName) -> None:
+        """Forget a deleted ring."""
+        self._rings.pop(name, None)
+
+    def _told(self, snapshot: RingSnapshot) -> _Told:
+        """Return what was told; another leader has told the shards of a ring with a status."""
+        told, uid = self._rings.get(snapshot.name), snapshot.ring.metadata.uid
+        if told is None or told.uid != uid:
+            is_known = snapshot.ring.status.observed_generation
+            phases = present(phases_after({}, snapshot)) if is_known else {}
+            told = _Told(uid, phases, self._last_rebalance(snapshot.name))
+            self._rings[snapshot.name] = told
+        return told
+
+
+def _rebalanced(last: LastRebalance) -> Transition:
+    run = "dry run of a rebalance" if last.dry_run else "rebalance"
+    return Transition(kind=Kind.REBALANCED, detail=f"{run}: {last.why}")
