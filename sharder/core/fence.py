@@ -116,7 +116,7 @@ class Fence:
     """A fence that the API server enforces."""
 
     digest: str
-    """The digest of its rules, as from `policy.digest_of`."""
+    """The digest of its rules, as from `digest_of`."""
     users: tuple[str, ...]
     """The users that it judges, each as `system:serviceaccount:NAMESPACE:NAME`."""
 

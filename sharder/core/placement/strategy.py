@@ -1,6 +1,6 @@
 """The interface of strategies: a strategy chooses one of the shards that can have an object.
 
-It is built for the shards of a ring and called for each object.  `registry` lists all strategies.
+It is built for the shards of a ring and called for each object.  `placer` lists all strategies.
 """
 
 from abc import ABC, abstractmethod
