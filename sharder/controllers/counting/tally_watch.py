@@ -68,9 +68,8 @@ class TallyWatch:
         self._is_known = partial(ports.cache.is_scope_known, part.ring)
         self._early: dict[int, tuple[str, Entry]] = {}
         """Objects of unknown namespaces, and these."""
-        self._is_listing = False
-        self._unseen = set[int]()
-        """Identities of counted objects that the current list has not shown yet."""
+        self._unseen: set[int] | None = None
+        """Identities of counted objects that the current list has not shown yet; None: no list."""
         self._task = group.create_task(self._run(), name=f"count {part}")
 
     def stop(self) -> None:
@@ -88,7 +87,7 @@ class TallyWatch:
                 if resource.namespaced or not self._part.namespace:
                     await self._follow(resource)
             except NotFound:
-                self._begin()
+                self._unseen = None
                 await self._finish()
             except ApiError as error:
                 self._note(error)
@@ -97,7 +96,7 @@ class TallyWatch:
 
     def recheck(self) -> None:
         """Count buffered objects whose namespaces are known now."""
-        if self._is_listing:
+        if self._unseen is not None:
             return
         snapshot = self._ports.cache.snapshot(self._part.ring)
         for identity, (namespace, entry) in list(self._early.items()):
@@ -136,9 +135,9 @@ class TallyWatch:
     def _on_error(self, error: ApiError | None) -> None:
         """Note errors and their end; end the watch of what is not served or forbidden."""
         if error is not None:
-            self._is_listing = False
+            self._unseen = None
             self._note(error)
-        elif self._failing_since is not None and not self._is_listing:
+        elif self._failing_since is not None and self._unseen is None:
             self._failing_since = None
             self._found(is_listed=True)  # the watch goes on without a new list
         if isinstance(error, NotFound | Forbidden):
@@ -154,26 +153,23 @@ class TallyWatch:
 
     def _list(self, obj: PartialObject) -> bool:
         """Count an object of a page; return False, so that the list does not keep it."""
-        if not self._is_listing:
-            self._begin()
-        found = self._entry(obj)
+        unseen, found = self._begun(), self._entry(obj)
         if found is not None:
-            self._unseen.discard(found[0])
+            unseen.discard(found[0])
             self._tally.see(self._part, *found, version_of(obj) or NEWEST)
         return False
 
-    def _begin(self) -> None:
-        self._is_listing = True
-        self._unseen = self._tally.shown_by(self._part)
-        self._early = {}
+    def _begun(self) -> set[int]:
+        """Return what the current list has not shown yet; begin a list if there is none."""
+        if self._unseen is None:
+            self._unseen, self._early = self._tally.shown_by(self._part), {}
+        return self._unseen
 
     async def _finish(self) -> None:
         """Remove objects that were not listed; admission can run in between."""
-        if not self._is_listing:  # the list was empty
-            self._begin()
-        async for identity in in_slices(self._unseen, self._ports.clock):
+        async for identity in in_slices(self._begun(), self._ports.clock):
             self._tally.see(self._part, identity, None)
-        self._is_listing, self._failing_since, self._unseen = False, None, set()
+        self._failing_since = self._unseen = None
         self.recheck()
         self._found(is_listed=True)
 
