@@ -13,13 +13,12 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from sharder.controllers.ring_store import NamespaceSelection, RingStore
 from sharder.controllers.scope import splits
-from sharder.controllers.subscriber import Subscriber
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import LabelSelector, PartialObject
 from sharder.core.api.ring import ControllerRing
@@ -33,6 +32,7 @@ from sharder.ports import Changed, Event, Listed, Objects, Removed, Watchable
 from sharder.runtime.allowance import Allowance
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
+from sharder.runtime.error_log import ignore
 from sharder.runtime.event_loop import in_slices
 from sharder.runtime.reflector import V, follow
 
@@ -47,6 +47,20 @@ DISCOVERY_SECONDS: Final = 30.0
 
 WATCHES = ("controllerrings", LEASES, "namespaces")
 """The watches of every replica."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriber:
+    """The callbacks of one subscriber; they run on the event loop and must not block."""
+
+    ring: Callable[[RingName], None] = ignore
+    """The ring, its members or its namespaces changed, or the ring was deleted."""
+    steps: Callable[[RingName], None] = ignore
+    """The ring changed so that any of its objects can need another step."""
+    scope: Callable[[RingName, frozenset[str]], None] = ignore
+    """Only the ring's namespaces changed; these were added to its scope."""
+    lease: Callable[[ObjectRef], None] = ignore
+    """A Lease was written or deleted."""
 
 
 class ClusterCache:
@@ -92,17 +106,10 @@ class ClusterCache:
         """Return the names of all rings with a snapshot, sorted."""
         return tuple(sorted(self._snapshots))
 
-    def is_scope_known(self, ring: RingName, namespace: str) -> bool:
-        """Return whether the namespace is known, and the ring's snapshot is up to date with it."""
-        snapshot, selected = self.snapshot(ring), self.namespaces.selects(ring, namespace)
-        return snapshot is not None and selected is (namespace in snapshot.namespaces)
-
     def not_synced(self) -> str | None:
         """Return what is missing and why, None after the first sync."""
-        missing = self.health.missing()
-        if missing is None and not self._caught_up:
-            return "not all rings have been reconciled yet"
-        return missing
+        unbuilt = None if self._caught_up else "not all rings have been reconciled yet"
+        return self.health.missing() or unbuilt
 
     def uncounted(self) -> tuple[RingName, ...]:
         """Return the rings whose objects are not counted yet, sorted."""
@@ -193,14 +200,12 @@ class ClusterCache:
                 known = [ref for ring in self.ring_store.rings for ref in self._lease_refs(ring)]
                 await self._rebuild_all(self.membership.replace(items, now))
                 self._notify_leases({*known, *(lease.metadata.ref for lease in items)})
-            case Changed(lease):
-                affected_by = self.membership.see(lease, now)
-                if affected_by is not None:
-                    await self._rebuild_paced(affected_by)
+            case Changed(lease) | Removed(lease):
+                of = self.membership
+                affected = of.see(lease, now) if isinstance(event, Changed) else of.forget(lease)
+                if affected is not None:
+                    await self._rebuild_paced(affected)
                     self._notify_leases({lease.metadata.ref})
-            case Removed(lease):
-                await self._rebuild_paced(self.membership.forget(lease))
-                self._notify_leases({lease.metadata.ref})
 
     async def _store_namespace(self, event: Event[PartialObject]) -> None:
         await self._rebuild_all(self.namespaces.store(event))
@@ -282,8 +287,8 @@ class ClusterCache:
                 custom=self._custom,
                 previous=before,
             )
-        resources = len(snapshot.roles)
-        is_split = splits(ring, namespaces, self.namespaces.known, resources=resources)
+        known, resources = self.namespaces.known, len(snapshot.roles)
+        is_split = splits(ring, namespaces, known, resources=resources)
         if snapshot.namespaces is namespaces and snapshot.is_split == is_split:
             return snapshot
         return replace(snapshot, namespaces=namespaces, is_split=is_split)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NoReturn
 
+from sharder.controllers.cache import Subscriber
 from sharder.controllers.counting.tallies import TallyMonitor
 from sharder.controllers.lease_controller import LeaseController
 from sharder.controllers.movement.controller import HandoverLoop, Movement
@@ -18,7 +19,6 @@ from sharder.controllers.movement.table import Table
 from sharder.controllers.ports import Ports
 from sharder.controllers.ring_controller import RingController, Transitions
 from sharder.controllers.ring_status import StatusReports
-from sharder.controllers.subscriber import Subscriber
 from sharder.core.errors import LeaseLost
 from sharder.core.names import NO_RING, VALIDATION_NAME, ObjectRef, RingName
 from sharder.core.webhook_configuration import validation_of

@@ -19,6 +19,7 @@ from sharder.ports import Objects, Store
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
+from sharder.runtime.error_log import ignore
 from sharder.runtime.events import Recorder
 from sharder.runtime.lease_holder import LeaseHolder
 
@@ -27,10 +28,6 @@ BACKOFF: Final = Backoff(base=2.0, cap=300.0)
 "Moving objects")."""
 
 OnRing: TypeAlias = Callable[[RingName], None]
-
-
-def ignore(*_about: object) -> None:
-    """Leave a report to the leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

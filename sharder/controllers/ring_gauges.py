@@ -4,9 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from sharder.controllers.cache import ClusterCache
+from sharder.controllers.cache import ClusterCache, Subscriber
 from sharder.controllers.ring_status import shards_of
-from sharder.controllers.subscriber import Subscriber
 from sharder.core.leases.state import ShardState
 from sharder.core.names import RingName
 from sharder.core.placement.strategy import Strategy

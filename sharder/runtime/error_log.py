@@ -14,8 +14,8 @@ K = TypeVar("K", bound=Hashable)
 _log = logging.getLogger(__name__)
 
 
-def ignore(_error: ApiError | None) -> None:
-    """Ignore errors: the default `OnError`."""
+def ignore(*_about: object) -> None:
+    """Do nothing: the default of a callback."""
 
 
 MAX_REMEMBERED: Final = 10_000

@@ -12,11 +12,11 @@ from functools import partial
 from math import inf
 from typing import Final, NoReturn
 
+from sharder.controllers.cache import Subscriber
 from sharder.controllers.counting.tally_watch import TallyPorts, TallyWatch
 from sharder.controllers.counting.unread_parts import BACKOFF
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import NAMESPACES, Part, parts_of
-from sharder.controllers.subscriber import Subscriber
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.desired import excess_of
 from sharder.core.names import RingName, ShardName

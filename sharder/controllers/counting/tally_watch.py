@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from functools import partial
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.counting.unread_parts import BACKOFF
@@ -65,7 +64,6 @@ class TallyWatch:
         self._ports = ports
         self._part = part
         self._tally = tally
-        self._is_known = partial(ports.cache.is_scope_known, part.ring)
         self._early: dict[int, tuple[str, Entry]] = {}
         """Objects of unknown namespaces, and these."""
         self._unseen: set[int] | None = None
@@ -176,6 +174,12 @@ class TallyWatch:
     def _found(self, *, is_listed: bool) -> None:
         self.is_given_up, self.is_listed = not is_listed, self.is_listed or is_listed
         self._on_change()
+
+    def _is_known(self, namespace: str) -> bool:
+        """Return whether the namespace is known, and the ring's snapshot is up to date with it."""
+        cache, ring = self._ports.cache, self._part.ring
+        snapshot, selected = cache.snapshot(ring), cache.namespaces.selects(ring, namespace)
+        return snapshot is not None and selected is (namespace in snapshot.namespaces)
 
     def _see(self, obj: PartialObject, *, is_there: bool) -> None:
         identity = identity_of(main_key(obj))

@@ -11,6 +11,7 @@ first").
 import asyncio
 from dataclasses import replace
 
+from sharder.controllers.cache import Subscriber
 from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.counting.unread_parts import UnreadParts
 from sharder.controllers.movement.handover import Handover
@@ -22,7 +23,6 @@ from sharder.controllers.movement.resync import Resync
 from sharder.controllers.movement.table import Table
 from sharder.controllers.movement.watches import Watches
 from sharder.controllers.ports import Ports
-from sharder.controllers.subscriber import Subscriber
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import ObjectStats, stats_of

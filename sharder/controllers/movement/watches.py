@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from sharder.controllers.cache import Subscriber
 from sharder.controllers.journal import Backlogs
 from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.object_watch import ObjectWatch
@@ -16,7 +17,6 @@ from sharder.controllers.movement.overdue import OverdueDrains
 from sharder.controllers.movement.table import MAX_REMEMBERED, Backlog, State
 from sharder.controllers.ports import BACKOFF, Ports
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey, Watch, watches_of
-from sharder.controllers.subscriber import Subscriber
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.conditions import Waiting
