@@ -17,8 +17,7 @@ from sharder.controllers.movement.controller import HandoverLoop, Movement
 from sharder.controllers.movement.mover import AGAIN_SECONDS
 from sharder.controllers.movement.table import Table
 from sharder.controllers.ports import Ports
-from sharder.controllers.ring_controller import RingController, Transitions
-from sharder.controllers.ring_status import StatusReports
+from sharder.controllers.ring_controller import RingController
 from sharder.core.errors import LeaseLost
 from sharder.core.names import NO_RING, VALIDATION_NAME, ObjectRef, RingName
 from sharder.core.webhook_configuration import validation_of
@@ -66,12 +65,7 @@ class LeaderControllers:
             resync_ring=self._resyncs.add,
         )
         self._movement = Movement(ports, table)
-        self._ring_controller = RingController(
-            ports,
-            reports=StatusReports(ports, self._movement),
-            transitions=Transitions(ports, self._movement.rebalancer.last),
-            period=self._apply_period,
-        )
+        self._ring_controller = RingController(ports, self._movement, period=self._apply_period)
 
     async def run(self) -> None:
         """Run all controllers until cancelled."""

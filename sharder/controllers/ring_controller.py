@@ -11,13 +11,14 @@ sentences than `Allowance` permits.
 """
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final
 
+from sharder.controllers.movement.controller import Movement
 from sharder.controllers.ports import Ports
-from sharder.controllers.ring_status import StatusReports, about
+from sharder.controllers.ring_status import StatusReport, about
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing, LastRebalance, UnreadableRing
 from sharder.core.errors import ApiError, Conflict, NotFound, Unavailable
@@ -26,7 +27,6 @@ from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import FAILED
 from sharder.core.status.phases import (
     Kind,
-    Phases,
     Transition,
     phases_after,
     present,
@@ -53,25 +53,13 @@ BURST, PAUSE_SECONDS = 6, 10.0
 _log = logging.getLogger(__name__)
 
 
-class _Applied(NamedTuple):
-    """The last applied configuration of a ring."""
-
-    body: Json
-    version: str
-    """Its resource version."""
-    due: float
-    """When it is applied again (monotonic seconds), because another client can have changed it."""
-    contested: int = 0
-    """How many times in a row another client had changed it."""
-
-
 class RingController:
     """Reconciles one ring at a time, by name."""
 
-    def __init__(
-        self, ports: Ports, *, reports: StatusReports, transitions: "Transitions", period: float
-    ) -> None:
-        """`reports` write the status; `period` is the seconds between two reconciles."""
+    def __init__(self, ports: Ports, movement: Movement, *, period: float) -> None:
+        """`period` is the seconds between two reconciles."""
+        self._ports = ports
+        self._movement = movement
         self._cache = ports.cache
         self._configurations = ports.configurations
         self._registration = ports.registration
@@ -80,9 +68,7 @@ class RingController:
         self._recorder = ports.recorder
         self._clock = ports.clock
         self._period = period
-        self._applied: dict[RingName, _Applied] = {}
-        self._reports = reports
-        self._transitions = transitions
+        self._rings: dict[RingName, _Ring] = {}
 
     async def reconcile(self, name: RingName) -> float | None:
         """Apply the ring's configuration and status; return the seconds until the next reconcile.
@@ -92,29 +78,40 @@ class RingController:
         """
         snapshot, ring_store = self._cache.snapshot(name), self._cache.ring_store
         unreadable = ring_store.unreadable.get(name)
-        # Before the status, by which the next leader knows that the shards were told.
-        more = inf if snapshot is None else await self._transitions.tell(snapshot)
         if unreadable is not None:
             await self._report_unreadable(unreadable)
-            if snapshot is not None:
-                await self._apply(snapshot)
-            return min(self._period, more)
-        if snapshot is None:
+        elif snapshot is None:
             self._require_synced()
             if name not in ring_store.known():
                 await self._clean_up(name)
-            return None
+        if snapshot is None:
+            return None if unreadable is None else self._period
+        ring = self._ring(snapshot)
+        # Before the status, by which the next leader knows that the shards were told.
+        more = await ring.transitions.tell(snapshot)
+        if unreadable is not None:
+            await self._apply(ring, snapshot)
+            return min(self._period, more)
         self._unreadable.forget(name)
         failure: ApiError | None = None
         try:
-            await self._apply(snapshot)
+            await self._apply(ring, snapshot)
         except ApiError as error:
             failure = error
-        sooner = await self._reports.write(name, failure)
+        sooner = await ring.report.write(failure, rings=len(self._rings))
         if failure is not None:
             raise failure
-        due = self._applied[name].due - self._clock.monotonic()
+        due = ring.due - self._clock.monotonic()
         return max(0.0, min(due, more, inf if sooner is None else sooner))
+
+    def _ring(self, snapshot: RingSnapshot) -> "_Ring":
+        """Return what was done for a ring; nothing for a new one that took the name of another."""
+        ring, uid = self._rings.get(snapshot.name), snapshot.ring.metadata.uid
+        if ring is None or ring.uid != uid:
+            report = StatusReport(self._ports, self._movement, snapshot.name)
+            transitions = Transitions(self._ports, self._movement, snapshot)
+            ring = self._rings[snapshot.name] = _Ring(uid, report, transitions)
+        return ring
 
     async def _report_unreadable(self, ring: UnreadableRing) -> None:
         """Report a ring that cannot be decoded: its status must not be overwritten."""
@@ -153,32 +150,27 @@ class RingController:
         if missing is not None:
             raise Unavailable(missing)
 
-    async def _apply(self, snapshot: RingSnapshot) -> None:
+    async def _apply(self, ring: "_Ring", snapshot: RingSnapshot) -> None:
         """Apply the configuration if it is new, and once per period to repair it."""
-        ring, registration = snapshot.ring, self._registration()
-        known, now = self._applied.get(ring.name), self._clock.monotonic()
-        body = configuration_of(ring, registration, snapshot.members.namespaces.values())
-        is_known = known is not None and known.body == body
-        if known is not None and is_known and now < known.due:
+        registration, namespaces = self._registration(), snapshot.members.namespaces.values()
+        body = configuration_of(snapshot.ring, registration, namespaces)
+        now, is_known = self._clock.monotonic(), ring.body == body
+        if is_known and now < ring.due:
             return
+        ref = ObjectRef("", webhook_configuration(snapshot.name))
         try:
-            found = await self._configurations.apply(
-                ObjectRef("", webhook_configuration(ring.name)), body
-            )
+            found = await self._configurations.apply(ref, body)
         except ApiError as error:
             raise _without(registration.token, error) from None
-        version, contested = found.metadata.resource_version, 0
-        if known is not None and is_known and known.version != version:
-            contested = known.contested + 1
-        self._applied[ring.name] = _Applied(body, version, now + self._period, contested)
-        if contested == CONTESTED:
-            await self._report_contested(ring)
+        version = found.metadata.resource_version
+        ring.contested = ring.contested + 1 if is_known and ring.version != version else 0
+        ring.body, ring.version, ring.due = body, version, now + self._period
+        if ring.contested == CONTESTED:
+            await self._report_contested(snapshot.ring)
 
     async def _clean_up(self, name: RingName) -> None:
         self._unreadable.forget(name)
-        self._applied.pop(name, None)
-        self._reports.forget(name)
-        self._transitions.forget(name)
+        self._rings.pop(name, None)
         async for configuration in self._configurations.stream(f"{OURS}={name}"):
             meta = configuration.metadata
             try:
@@ -195,42 +187,32 @@ def _without(token: str, error: ApiError) -> ApiError:
     return type(error)(str(error).replace(token, "…") if token else str(error))
 
 
-@dataclass(slots=True)
-class _Told:
+class Transitions:
     """What was told about one ring."""
 
-    uid: str
-    phases: Phases
-    """The shards that were present."""
-    rebalanced: LastRebalance | None
-    at: float = -inf
-    allowance: Allowance = field(default_factory=lambda: Allowance(BURST, PAUSE_SECONDS))
-
-
-class Transitions:
-    """What was told about all rings."""
-
-    def __init__(
-        self, ports: Ports, last_rebalance: Callable[[RingName], LastRebalance | None]
-    ) -> None:
-        """Start a term of leadership."""
+    def __init__(self, ports: Ports, movement: Movement, snapshot: RingSnapshot) -> None:
+        """Begin; another leader has told the shards of a ring with a status."""
         self._ports = ports
-        self._last_rebalance = last_rebalance
-        self._rings: dict[RingName, _Told] = {}
+        self._last_rebalance = partial(movement.rebalancer.last, snapshot.name)
+        is_known = snapshot.ring.status.observed_generation
+        self._phases = present(phases_after({}, snapshot)) if is_known else {}
+        """The shards that were present."""
+        self._rebalanced = self._last_rebalance()
+        self._at = -inf
+        self._allowance = Allowance(BURST, PAUSE_SECONDS)
 
     async def tell(self, snapshot: RingSnapshot) -> float:
         """Tell what was not told yet; return the seconds until the rest is told, inf if all is."""
         name, now = snapshot.name, self._ports.clock.monotonic()
-        told, last = self._told(snapshot), self._last_rebalance(name)
-        phases = phases_after(told.phases, snapshot)
-        news = [*transitions(told.phases, phases)]
-        if last is not None and last is not told.rebalanced and last.moves:
+        last, phases = self._last_rebalance(), phases_after(self._phases, snapshot)
+        news = [*transitions(self._phases, phases)]
+        if last is not None and last is not self._rebalanced and last.moves:
             news.append(_rebalanced(last))
         if news:
-            if now < told.at + TICK_SECONDS or not told.allowance.take(now):
+            if now < self._at + TICK_SECONDS or not self._allowance.take(now):
                 return TICK_SECONDS
-            told.at = now
-        told.phases, told.rebalanced = present(phases), last
+            self._at = now
+        self._phases, self._rebalanced = present(phases), last
         async with batch(len(Kind)) as requests:
             for transition in news:
                 kind, text = transition.kind, sentence(transition)
@@ -247,21 +229,24 @@ class Transitions:
                 )
         return inf
 
-    def forget(self, name: RingName) -> None:
-        """Forget a deleted ring."""
-        self._rings.pop(name, None)
-
-    def _told(self, snapshot: RingSnapshot) -> _Told:
-        """Return what was told; another leader has told the shards of a ring with a status."""
-        told, uid = self._rings.get(snapshot.name), snapshot.ring.metadata.uid
-        if told is None or told.uid != uid:
-            is_known = snapshot.ring.status.observed_generation
-            phases = present(phases_after({}, snapshot)) if is_known else {}
-            told = _Told(uid, phases, self._last_rebalance(snapshot.name))
-            self._rings[snapshot.name] = told
-        return told
-
 
 def _rebalanced(last: LastRebalance) -> Transition:
     run = "dry run of a rebalance" if last.dry_run else "rebalance"
     return Transition(kind=Kind.REBALANCED, detail=f"{run}: {last.why}")
+
+
+@dataclass(slots=True)
+class _Ring:
+    """What was done for one ring."""
+
+    uid: str
+    report: StatusReport
+    transitions: Transitions
+    body: Json = None
+    """The last applied configuration."""
+    version: str = ""
+    """Its resource version."""
+    due: float = -inf
+    """When it is applied again (monotonic seconds), because another client can have changed it."""
+    contested: int = 0
+    """How many times in a row another client had changed it."""

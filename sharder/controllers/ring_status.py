@@ -7,6 +7,7 @@ import heapq
 import logging
 from collections.abc import Iterator
 from datetime import datetime
+from math import inf
 from typing import Final
 
 from sharder.controllers.movement.controller import Movement
@@ -51,40 +52,41 @@ PROVE_SECONDS: Final = 60.0
 time."""
 
 
-class StatusReports:
-    """The status of each ring, as last written by this process."""
+class StatusReport:
+    """The status of one ring, as last written by this process."""
 
-    def __init__(self, ports: Ports, movement: Movement) -> None:
+    def __init__(self, ports: Ports, movement: Movement, ring: RingName) -> None:
+        self._ring = ring
         self._cache = ports.cache
         self._ports = ports
         self._movement = movement
         self._clock = ports.clock
-        self._sent: dict[RingName, tuple[str, RingStatus]] = {}
-        """The ring's uid, and the status that was last written."""
-        self._paces: dict[RingName, StatusThrottle] = {}
-        self._proofs: dict[RingName, tuple[Proof, float]] = {}
-        """The last proof of each ring's fence, and when the next one is due."""
+        self._sent: RingStatus | None = None
+        """The status that was last written."""
+        self._pace = StatusThrottle()
+        self._proof: Proof | None = None
+        """The last proof of the ring's fence."""
+        self._prove_at = -inf
 
-    async def write(self, name: RingName, failure: ApiError | None) -> float | None:
+    async def write(self, failure: ApiError | None, *, rings: int) -> float | None:
         """Write the status if it changed; return the seconds until the next attempt, if any.
 
-        `failure` is why the webhook configuration could not be applied, None if it was.
+        `failure` is why the webhook configuration could not be applied, None if it was; `rings`
+        share the writes.
         The new status is compared with the status that we last sent, not with the stored one.  The
         stored status can be older than our last write, and lacks fields that an old CRD prunes,
         which would then be written again and again.
         """
-        await self._prove(name)
-        snapshot = self._cache.snapshot(name)
+        await self._prove()
+        snapshot = self._cache.snapshot(self._ring)
         if snapshot is None:
             return None
-        pace, at = self._paces.setdefault(name, StatusThrottle()), self._clock.monotonic()
-        uid, before = self._sent.get(name, ("", snapshot.ring.status))
-        if uid != snapshot.ring.metadata.uid:
-            before = snapshot.ring.status
-        after = self._after(snapshot, before, pace, at, self._ready(snapshot, failure))
-        waits = [pace.settles_in(at), self._proofs[name][1] - at]
+        pace, at = self._pace, self._clock.monotonic()
+        before = self._sent or snapshot.ring.status
+        after = self._after(snapshot, before, at, self._ready(snapshot, failure))
+        waits = [pace.settles_in(at), self._prove_at - at]
         if after != before:
-            due = pace.counts_due_in(at, rings=len(self._paces))
+            due = pace.counts_due_in(at, rings=rings)
             if due and not is_urgent(after, before):
                 waits.append(due)
             else:
@@ -92,37 +94,26 @@ class StatusReports:
                 pace.wrote(at)
         return min((wait for wait in waits if wait is not None), default=None)
 
-    def forget(self, name: RingName) -> None:
-        """Forget a deleted ring."""
-        self._sent.pop(name, None)
-        self._paces.pop(name, None)
-        self._proofs.pop(name, None)
-
-    async def _prove(self, ring: RingName) -> None:
+    async def _prove(self) -> None:
         """Find out once a minute whether the ring's fence is in force."""
         now = self._clock.monotonic()
-        if ring in self._proofs and now < self._proofs[ring][1]:
+        if now < self._prove_at:
             return
         try:
-            proof = await self._ports.prove_fence(ring)
+            self._proof = await self._ports.prove_fence(self._ring)
         except ApiError as error:
-            proof = UnknownFence(str(error))
-        self._proofs[ring] = proof, now + PROVE_SECONDS
+            self._proof = UnknownFence(str(error))
+        self._prove_at = now + PROVE_SECONDS
 
     def _after(
-        self,
-        snapshot: RingSnapshot,
-        before: RingStatus,
-        pace: StatusThrottle,
-        at: float,
-        is_ready: Condition,
+        self, snapshot: RingSnapshot, before: RingStatus, at: float, is_ready: Condition
     ) -> RingStatus:
         """Return the status at `at` (monotonic seconds)."""
         now, stats = self._clock.now(), self._movement.stats(snapshot.name)
         conditions = [
             condition
             for condition in (is_ready, *self._conditions(snapshot, before, stats, now))
-            if pace.is_settled(condition, condition_of(before, condition.type), at)
+            if self._pace.is_settled(condition, condition_of(before, condition.type), at)
         ]
         after = status_of(
             snapshot.ring,
@@ -194,7 +185,7 @@ class StatusReports:
                 uncounted=movement.uncounted(snapshot),
             ),
             exhausted(stats, available=available),
-            fenced(before, self._proofs[ring.name][0], ring, snapshot.members, now),
+            fenced(before, self._proof, ring, snapshot.members, now),
         )
         return [condition for condition in conditions if condition is not None]
 
@@ -213,7 +204,7 @@ class StatusReports:
             await self._ports.ring_status.patch(ObjectRef("", ring.name), encode_status(after))
         except NotFound:
             return
-        self._sent[ring.name] = ring.metadata.uid, after
+        self._sent = after
         was, is_ = condition_of(before, READY), condition_of(after, READY)
         is_news = is_ is not None and (was is None or was.message != is_.message)
         if is_ is not None and is_news and is_.status == "False":
