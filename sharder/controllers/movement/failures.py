@@ -18,7 +18,7 @@ from sharder.controllers.ports import BACKOFF, Ports
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
 from sharder.core.api.meta import PartialObject, is_older
 from sharder.core.errors import ApiError, Forbidden, InvalidObject, Rejected, Unavailable
-from sharder.core.names import GroupResource, RingName
+from sharder.core.names import GroupResource, RingName, owner_label
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.conditions import Troubled
 
@@ -130,8 +130,9 @@ class Failures:
         part.failing += not record.failures
         part.in_a_row += 1
         record.failures += 1
-        since = record.states.get(State.UNASSIGNED)
-        if since is not None and is_older(obj.metadata.resource_version, than=since.version):
+        meta, since = obj.metadata, record.states.get(State.UNASSIGNED)
+        had_owner = meta.label(owner_label(ring))
+        if had_owner and since and is_older(meta.resource_version, than=since.version):
             record.failures = 1  # it was released meanwhile, so a write had its effect
         seconds, now = BACKOFF.delay(record.failures, self._ports.rng), self._clock.monotonic()
         if part.rejects_all and part.probe_at <= now:
