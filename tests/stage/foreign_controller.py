@@ -62,6 +62,8 @@ class ForeignController(Actor):
         """Where it works, while it leads."""
         self._tasks = dict[asyncio.Task[None], None]()
         self._working = set[ObjectRef]()
+        self._unmade = dict[str, str]()
+        """Names of pages that may have been made, by the uid of their site: no answer has come."""
         self._stop = asyncio.Event()
         self._listed = set[str]()
         self._observed = b"", 0.0
@@ -287,10 +289,12 @@ class ForeignController(Actor):
                 "apiVersion": "example.com/v1", "kind": "Website", "name": site.name,
                 "uid": site.uid, "controller": True,
             }  # fmt: skip
-            name = f"{site.name}-{self.rng.getrandbits(32):08x}"
+            new = f"{site.name}-{self.rng.getrandbits(32):08x}"
+            name = self._unmade.setdefault(site.uid, new)
             labels: Json = {SITE_LABEL: site.uid}
             body: Json = {"metadata": {"name": name, "labels": labels, "ownerReferences": [owner]}}
             made = await self._ask("POST", PAGES_AT.format(site.namespace), body)
+            del self._unmade[site.uid]
             # As an expectation does, until the watch shows it.
             self._cached(self._pages, msgspec.json.decode(made, type=PartialObject).metadata)
         try:
