@@ -87,18 +87,17 @@ class RingController:
         if snapshot is None:
             return None if unreadable is None else self._period
         ring = self._ring(snapshot)
-        # Before the status, by which the next leader knows that the shards were told.
-        more = await ring.transitions.tell(snapshot)
-        if unreadable is not None:
-            await self._apply(ring, snapshot)
-            return min(self._period, more)
-        self._unreadable.forget(name)
         failure: ApiError | None = None
         try:
             await self._apply(ring, snapshot)
         except ApiError as error:
             failure = error
-        sooner = await ring.report.write(failure, rings=len(self._rings))
+        # Before the status, by which the next leader knows that the shards were told; Events can
+        # take long, so after the configuration.
+        more, sooner = await ring.transitions.tell(snapshot), None
+        if unreadable is None:
+            self._unreadable.forget(name)
+            sooner = await ring.report.write(failure, rings=len(self._rings))
         if failure is not None:
             raise failure
         due = ring.due - self._clock.monotonic()

@@ -96,6 +96,20 @@ async def test_a_configuration_that_cannot_be_kept_is_said_until_it_can(world: W
 
 
 @staged
+async def test_a_new_ring_has_its_configuration_while_its_events_hang(world: World) -> None:
+    await world.begin("p0")
+    await world.write("DELETE", f"{RINGS_PATH}/demo")
+    await eventually(lambda: not names(world), within=2)
+
+    async def hang(call: Call) -> None:
+        await asyncio.sleep(9 * call.path.endswith("/events"))
+
+    world.intercept(hang)
+    await world.write("POST", RINGS_PATH, {"metadata": {"name": "demo"}, "spec": world.spec()})
+    await eventually(lambda: names(world) == [NAME], within=2)
+
+
+@staged
 async def test_rings_that_cannot_work_are_not_ready_and_say_why(world: World) -> None:
     await world.begin("p0")
     both: Json = [
