@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from msgspec import structs, to_builtins
@@ -40,15 +41,24 @@ HOLD = 2 * DEFAULT_DURATION
 """Duration of a hold: much longer than a request takes.  If this process is killed, a shard waits
 at most this long."""
 
-REST_SECONDS = 5.0
-"""For how long a Lease is left alone after a hold without a successful write: objects that cannot
-be written must not block their shard.  It is just long enough for an attempt of the shard, because
-the objects of a dead shard can also wait for a broken connection of ours."""
+REST_SECONDS = (5.0, 10.0, 20.0, 40.0, 80.0)
+"""For how long a Lease is left alone after so many holds in a row without a successful write:
+objects that cannot be written must not block their shard.  The first rest is just long enough for
+an attempt of the shard, because the objects of a dead shard can also wait for a broken connection
+of ours.  If we took the Lease over, its shard waits until it has not changed for its duration."""
 
 REQUEST_SECONDS = 10.0
 """Seconds, more than the longest time of a write."""
 
 _log = logging.getLogger(__name__)
+
+
+class _Rest(NamedTuple):
+    """A Lease that backs off."""
+
+    until: float
+    fruitless: int = 0
+    """Holds in a row without a successful write."""
 
 
 @dataclass(slots=True)
@@ -75,8 +85,7 @@ class LeaseGuard:
         self._clock = ports.clock
         self._unheld = UnheldLeases(ports)
         self._held: dict[ObjectRef, _HeldLease] = {}
-        self._resting: dict[ObjectRef, float] = {}
-        """Until when we leave Leases alone."""
+        self._resting: dict[ObjectRef, _Rest] = {}
         self._locks = WeakValueDictionary[ObjectRef, asyncio.Lock]()
         self._works = 0
         """How many works, of several writes each, have begun and not ended."""
@@ -114,6 +123,7 @@ class LeaseGuard:
         try:
             yield check
             held_lease.useful = True
+            self._resting.pop(ref, None)
         finally:
             held_lease.users -= 1
             held_lease.used = self._clock.monotonic()
@@ -164,7 +174,8 @@ class LeaseGuard:
 
     async def _release_idle(self) -> None:
         now = self._clock.monotonic()
-        self._resting = {ref: until for ref, until in self._resting.items() if now < until}
+        known = self._resting.items()
+        self._resting = {ref: rest for ref, rest in known if now < rest.until + REST_SECONDS[-1]}
         for ref, held_lease in list(self._held.items()):
             async with self._locks.setdefault(ref, asyncio.Lock()):
                 if not held_lease.users and now - held_lease.used >= IDLE_SECONDS:
@@ -175,7 +186,8 @@ class LeaseGuard:
         now, held_lease = self._clock.monotonic(), self._held.get(ref)
         if held_lease is not None and held_lease.until - now > HOLD.total_seconds() / 2:
             return held_lease
-        if now < self._resting.get(ref, now) or (held_lease is not None and not held_lease.useful):
+        rest = self._resting.get(ref, _Rest(now))
+        if now < rest.until or (held_lease is not None and not held_lease.useful):
             raise Unavailable(
                 f"the sharder is backing off from lease {ref}, so that its shard can acquire it"
             )
@@ -183,7 +195,7 @@ class LeaseGuard:
             return await self._hold(ref, held_lease)
         except ApiError:
             # The next callers would wait for the same answer.
-            self._resting[ref] = self._clock.monotonic() + IDLE_SECONDS
+            self._resting[ref] = _Rest(self._clock.monotonic() + IDLE_SECONDS, rest.fruitless)
             raise
 
     async def _hold(self, ref: ObjectRef, held_lease: _HeldLease | None) -> _HeldLease | None:
@@ -243,7 +255,9 @@ class LeaseGuard:
         if self._held.pop(ref, None) is None:
             return  # another client has taken or deleted it meanwhile
         if not held_lease.useful:
-            self._resting[ref] = self._clock.monotonic() + REST_SECONDS
+            fruitless = self._resting.get(ref, _Rest(0.0)).fruitless
+            until = self._clock.monotonic() + REST_SECONDS[min(fruitless, len(REST_SECONDS) - 1)]
+            self._resting[ref] = _Rest(until, fruitless + 1)
         transitions = held_lease.lease.spec.lease_transitions
         spec = structs.replace(held_lease.found, lease_transitions=transitions)
         try:
