@@ -169,11 +169,14 @@ class Workloads:
         return Counter(job.metadata.label(OWNER) for job in jobs if not job.is_complete)
 
     async def until_gone_from(self, name: str, *, within: float) -> None:
-        """Wait until a shard has no jobs that are not complete."""
+        """Wait until a shard has no StatefulSets, nor jobs that are not complete."""
 
         async def is_gone() -> bool:
-            jobs = await self.read(JOBS_PATH, labelSelector=f"{OWNER}={name}")
-            return all(job.is_complete for job in jobs)
+            jobs, sets = [
+                await self.read(path, labelSelector=f"{OWNER}={name}")
+                for path in (JOBS_PATH, SETS_PATH)
+            ]
+            return not sets and all(job.is_complete for job in jobs)
 
         await eventually(is_gone, within=within)
 
