@@ -130,6 +130,10 @@ class ClusterCache:
         """Record a Lease as the API server answered: the watch can be late."""
         await self._rebuild_paced(self.membership.answered(lease, self._clock.monotonic()))
 
+    async def note_absence(self, ref: ObjectRef) -> None:
+        """Record that the API server has no such Lease: the watch can be late."""
+        await self._rebuild_paced(self.membership.missed(ref, self._clock.monotonic()))
+
     @contextmanager
     def subscribed(self, subscriber: Subscriber) -> Iterator[None]:
         """Notify `subscriber` of all that exists, and of all changes while the body runs."""

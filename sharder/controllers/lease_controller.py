@@ -81,6 +81,7 @@ class LeaseController:
         except Conflict:
             return CONFLICT_SECONDS
         except NotFound:
+            await self._cache.note_absence(ref)
             return None
 
     async def _care_for(self, observed: ObservedLease) -> float | None:

@@ -10,8 +10,10 @@ from sharder.core.names import (
     SHARDER_IDENTITY,
     STATE_LABEL,
     WEIGHT_ANNOTATION,
+    ObjectRef,
 )
 from sharder.core.status.phases import ShardPhase, phase_of
+from sharder.kube.typed_stores import LEASES
 from tests.replica.staged import now, staged
 from tests.replica.world import LEASE_PATH, SECONDS, SECRETS, World
 from tests.stage.network import wall_time
@@ -31,6 +33,18 @@ async def test_one_lease_that_cannot_be_written_keeps_no_other(world: World) -> 
     assert world.lease("p0").spec.holder_identity == "p0"
     end()
     await eventually(lambda: world.lease("p0").spec.holder_identity == SHARDER_IDENTITY, within=60)
+
+
+@staged
+async def test_a_lease_that_etcd_has_lost_is_no_shard_though_the_watch_shows_it(
+    world: World,
+) -> None:
+    await world.begin("p0", "p1")
+    await world.put("site", "p0")
+    world.puppets["p0"].kill()
+    for objects in (world.storage.objects, world.servers[0].cached):
+        del objects[LEASES.id][ObjectRef("default", "p0")]  # versions have caught up
+    await eventually(lambda: world.owner("site") == "p1", within=TWO + 60)
 
 
 @staged

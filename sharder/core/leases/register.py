@@ -161,6 +161,14 @@ class Membership:
             ring.back.add(ref.name)
         return {name} & self._rings.keys()
 
+    def missed(self, ref: ObjectRef, at: float) -> frozenset[RingName]:
+        """Record that the API server has no such Lease, and return the rings that can be affected.
+
+        The watch can be late, or know nothing of a restore of etcd: the shard might have worked
+        until now.
+        """
+        return self._leave(ref, renewed=at)
+
     def _adjusted(self, observed: ObservedLease) -> ObservedLease:
         return replace(observed, since=observed.since + self._blind)
 
