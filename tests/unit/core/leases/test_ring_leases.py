@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 
 import msgspec
+import pytest
 from msgspec.structs import replace
 
 from sharder.core.api.lease import Lease, read_lease
@@ -157,10 +158,16 @@ def test_a_lease_without_room_can_have_been_deleted_unseen_before_a_list() -> No
     assert members(membership, AT + 99).standing_of(A) is Standing.GONE, "now all had room"
 
 
-def test_a_shard_can_have_come_back_and_lost_its_lease_unseen_before_a_list() -> None:
+@pytest.mark.parametrize("is_list", [True, False])
+def test_a_shard_can_have_come_back_and_lost_its_lease_unseen_before_a_list_or_an_answer(
+    *, is_list: bool
+) -> None:
     membership = watching(lease(A, holder=""), lease(B))
 
-    membership.replace([lease(B)], AT + 60)
+    if is_list:
+        membership.replace([lease(B)], AT + 60)
+    else:
+        membership.missed(lease(A).metadata.ref, AT + 60)
 
     assert members(membership, AT + 89).standing_of(A) is Standing.MISSING
     assert members(membership, AT + 90).standing_of(A) is Standing.GONE
