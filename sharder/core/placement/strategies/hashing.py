@@ -15,8 +15,8 @@ ranking that mixes well.
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, compress, islice
 from math import ceil
 from typing import ClassVar, Final, TypeAlias
 
@@ -53,21 +53,35 @@ class HashRing:
         member in byte order.
         """
         self.members = tuple(sorted(set(members)))
-        stays, owners = set(self.members), dict[int, ShardName]()
+        self.tokens: _Tokens = array("Q")
+        self.owners: list[ShardName] = []
+        """The shard of each token."""
         if known is not None:
-            both = zip(known.tokens, known.owners, strict=True)
-            owners = {token: owner for token, owner in both if owner in stays}
-        complete = Counter(owners.values())
+            stays = [*map(set(self.members).__contains__, known.owners)]
+            self.tokens.extend(compress(known.tokens, stays))
+            self.owners.extend(compress(known.owners, stays))
+        added, complete = dict[int, ShardName](), Counter(self.owners)
         for member in self.members:
             # One that shared a token with a shard that left gets it back.
             if complete[member] < TOKENS_PER_MEMBER:
                 name = member.encode()
-                for token in [xxh64_intdigest(name + index) for index in _INDICES]:
-                    owners[token] = max(member, owners.get(token, member))
-        ordered = sorted(owners)  # fast, because most are in order
-        self.tokens: _Tokens = array("Q", ordered)
-        self.owners: list[ShardName] = [*map(owners.__getitem__, ordered)]
-        """The shard of each token."""
+                added |= {xxh64_intdigest(name + index): member for index in _INDICES}
+        self._add(added)
+
+    def _add(self, added: Mapping[int, ShardName]) -> None:
+        """Merge tokens into those in order; of two shards of one token, the last one gets it."""
+        tokens, owners, begin = self.tokens, self.owners, 0
+        self.tokens, self.owners = array("Q"), []
+        for token in sorted(added):
+            end = bisect_left(tokens, token, begin)
+            self.tokens.extend(tokens[begin:end])
+            self.owners.extend(owners[begin:end])
+            is_shared = end < len(tokens) and tokens[end] == token
+            self.tokens.append(token)
+            self.owners.append(max(added[token], owners[end]) if is_shared else added[token])
+            begin = end + is_shared
+        self.tokens.extend(tokens[begin:])
+        self.owners.extend(owners[begin:])
 
     def of(self, members: tuple[ShardName, ...]) -> "HashRing":
         """Return the ring of `members`, which are in order: this one if it has the same."""
