@@ -9,7 +9,10 @@ from aiohttp import ClientError, ClientResponse, ClientTimeout
 from multidict import CIMultiDict
 
 from sharder.kube.access import Access
-from sharder.kube.session import CONNECT_SECONDS, Session, plain_error
+from sharder.kube.session import CONNECT_SECONDS, LineSplitter, Session, plain_error
+
+MAX_LINE: Final = 64 * 1024 * 1024
+"""Bytes of a line of a watch."""
 
 HOP_BY_HOP: Final = frozenset(
     ("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "host")
@@ -30,12 +33,13 @@ class Answer:
         return b"".join([chunk async for chunk in self.chunks])
 
     async def lines(self) -> AsyncIterator[list[bytes]]:
-        """Yield the lines of a watch, those at once that have come meanwhile."""
-        rest = b""
+        """Yield the lines of a watch, those at once that have come meanwhile, to one too long."""
+        splitter = LineSplitter()
         async for chunk in self.chunks:
-            *lines, rest = (rest + chunk).split(b"\n")
-            if lines:
+            if lines := splitter.split(chunk):
                 yield lines
+            if len(splitter.rest) > MAX_LINE:
+                return
 
 
 class Passage:

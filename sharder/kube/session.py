@@ -145,21 +145,34 @@ def hang_up(response: aiohttp.ClientResponse) -> None:
         transport.abort()
 
 
+class LineSplitter:
+    """Makes lines of chunks, in a time that grows with their bytes alone."""
+
+    def __init__(self) -> None:
+        self.rest = bytearray()
+        """The beginning of the next line."""
+
+    def split(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that end in the next chunk."""
+        *lines, tail = chunk.split(b"\n")
+        if lines:
+            lines[0] = bytes(self.rest + lines[0])
+            self.rest.clear()
+        self.rest += tail
+        return lines
+
+
 async def lines_of(response: aiohttp.ClientResponse, *, pause: float) -> AsyncIterator[bytes]:
     """Yield lines of any length; aiohttp's own `readline` rejects long lines.
 
     What comes within `pause` seconds after a small chunk is read together.  The response's timeout
     ends the stream without an error, as if the server had closed it.
     """
-    rest = bytearray()
+    splitter = LineSplitter()
     try:
         async for chunk in response.content.iter_any():
-            *lines, tail = chunk.split(b"\n")
-            for line in lines:
-                rest += line
-                yield bytes(rest)
-                rest.clear()
-            rest += tail
+            for line in splitter.split(chunk):
+                yield line
             if pause and len(chunk) < FLOOD_BYTES:
                 await _leave_alone(response, pause)
     except TimeoutError:
