@@ -109,7 +109,8 @@ def plan(
     """Show what the next resync would do; changes nothing.
 
     A dump is a YAML or JSON stream with one ControllerRing, its Leases and any objects.  If it
-    holds Namespaces, the ring's namespaceSelector applies; otherwise all namespaces count.
+    holds Namespaces, the ring's namespaceSelector applies; otherwise all namespaces count, except
+    kube-system and sharding-system.
 
     sharder plan my-ring
     sharder plan my-ring --add 2 --remove my-controller-7d4b9
