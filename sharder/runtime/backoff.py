@@ -28,11 +28,14 @@ class Backoff:
         Up to half of the delay is random, so that clients that failed together do not retry
         together; `cap` is never exceeded.
         """
+        return self.whole(failures) * (1 + rng.random()) / 2
+
+    def whole(self, failures: int) -> float:
+        """Return the delay without jitter, for a single client."""
         if failures <= 0:
             return 0.0
         # 2**1024 overflows a float; the cap is reached long before.
-        longest = min(self.cap, self.base * 2.0 ** min(failures - 1, 64))
-        return longest * (1 + rng.random()) / 2
+        return min(self.cap, self.base * 2.0 ** min(failures - 1, 64))
 
 
 UNSERVED: Final = Backoff(base=2.0, cap=30.0)

@@ -28,6 +28,7 @@ from sharder.core.errors import ApiError, Conflict, NotFound, Unavailable
 from sharder.core.leases.state import DEFAULT_DURATION, ShardState, is_given_up, was_released
 from sharder.core.names import SHARDER_IDENTITY, ObjectRef, RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
+from sharder.runtime.backoff import Backoff
 from sharder.runtime.task_pool import finishing
 
 IDLE_SECONDS = 1.0
@@ -41,7 +42,7 @@ HOLD = 2 * DEFAULT_DURATION
 """Duration of a hold: much longer than a request takes.  If this process is killed, a shard waits
 at most this long."""
 
-REST_SECONDS = (5.0, 10.0, 20.0, 40.0, 80.0)
+REST = Backoff(base=5.0, cap=80.0)
 """For how long a Lease is left alone after so many holds in a row without a successful write:
 objects that cannot be written must not block their shard.  The first rest is just long enough for
 an attempt of the shard, because the objects of a dead shard can also wait for a broken connection
@@ -175,7 +176,7 @@ class LeaseGuard:
     async def _release_idle(self) -> None:
         now = self._clock.monotonic()
         known = self._resting.items()
-        self._resting = {ref: rest for ref, rest in known if now < rest.until + REST_SECONDS[-1]}
+        self._resting = {ref: rest for ref, rest in known if now < rest.until + REST.cap}
         for ref, held_lease in list(self._held.items()):
             async with self._locks.setdefault(ref, asyncio.Lock()):
                 if not held_lease.users and now - held_lease.used >= IDLE_SECONDS:
@@ -255,9 +256,8 @@ class LeaseGuard:
         if self._held.pop(ref, None) is None:
             return  # another client has taken or deleted it meanwhile
         if not held_lease.useful:
-            fruitless = self._resting.get(ref, _Rest(0.0)).fruitless
-            until = self._clock.monotonic() + REST_SECONDS[min(fruitless, len(REST_SECONDS) - 1)]
-            self._resting[ref] = _Rest(until, fruitless + 1)
+            fruitless = self._resting.get(ref, _Rest(0.0)).fruitless + 1
+            self._resting[ref] = _Rest(self._clock.monotonic() + REST.whole(fruitless), fruitless)
         transitions = held_lease.lease.spec.lease_transitions
         spec = structs.replace(held_lease.found, lease_transitions=transitions)
         try:
