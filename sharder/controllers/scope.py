@@ -43,42 +43,14 @@ MANY_OTHERS = 8
 """From more than this number of other namespaces on, one request for all reads too much."""
 
 
-class ResourceKey(NamedTuple):
-    """A resource of a ring; its objects are handled together."""
-
-    ring: RingName
-    resource: GroupResource
-
-
-class ObjectKey(NamedTuple):
-    """An object of a ring's resource."""
-
-    resource_key: ResourceKey
-    ref: ObjectRef
-
-    @property
-    def ring(self) -> RingName:
-        """The ring."""
-        return self.resource_key.ring
-
-    @property
-    def resource(self) -> GroupResource:
-        """The resource."""
-        return self.resource_key.resource
-
-    @property
-    def part(self) -> "Part":
-        """The objects of its resource and its namespace."""
-        return Part(self.resource_key, self.ref.namespace)
-
-
 class Part(NamedTuple):
-    """A resource of a ring in one namespace, or in all namespaces of the ring.
+    """A resource of a ring, in one namespace, or in all namespaces of the ring.
 
     Parts are listed, counted and retried each for itself: one that fails stops no other one.
     """
 
-    resource_key: ResourceKey
+    ring: RingName
+    resource: GroupResource
     namespace: str = ""
 
     @override
@@ -86,18 +58,30 @@ class Part(NamedTuple):
         return f"{self.resource} in {self.namespace}" if self.namespace else str(self.resource)
 
     @property
-    def ring(self) -> RingName:
-        """The ring."""
-        return self.resource_key.ring
+    def whole(self) -> "Part":
+        """The resource in all namespaces."""
+        return self._replace(namespace="")
 
-    @property
-    def resource(self) -> GroupResource:
-        """The resource."""
-        return self.resource_key.resource
+    def key(self, ref: ObjectRef) -> "ObjectKey":
+        """Return the key of an object of the resource."""
+        return ObjectKey(self.ring, self.resource, ref)
 
     def includes(self, other: "Part") -> bool:
         """Return whether all objects of another part are in this one."""
-        return self.resource_key == other.resource_key and self.namespace in {"", other.namespace}
+        return self.whole == other.whole and self.namespace in {"", other.namespace}
+
+
+class ObjectKey(NamedTuple):
+    """An object of a ring's resource."""
+
+    ring: RingName
+    resource: GroupResource
+    ref: ObjectRef
+
+    @property
+    def part(self) -> Part:
+        """The objects of its resource and its namespace."""
+        return Part(self.ring, self.resource, self.ref.namespace)
 
 
 ListScope: TypeAlias = tuple[str, ...]
@@ -132,7 +116,7 @@ def scope_of(snapshot: RingSnapshot) -> ListScope:
 class Watch(NamedTuple):
     """The watch of one resource, in requests that start and end together."""
 
-    resource_key: ResourceKey
+    part: Part
     role: Role
     labels: str
     draining: bool
@@ -150,12 +134,12 @@ def watches_of(snapshot: RingSnapshot) -> Iterator[Watch]:
     drains = list_scope if _names_namespaces(snapshot.ring.spec.namespace_selector) else WHOLE
     selector = selector_text(snapshot.ring.spec.object_selector)
     for resource, role in snapshot.roles.items():
-        resource_key = ResourceKey(snapshot.name, resource)
+        part = Part(snapshot.name, resource)
         selected = selector if role is not Role.CONTROLLED else ""
         labels = ",".join(filter(None, (f"!{snapshot.owner_label}", selected)))
-        yield Watch(resource_key, role, labels, draining=False, list_scope=list_scope)
+        yield Watch(part, role, labels, draining=False, list_scope=list_scope)
         if role is not Role.CONTROLLED:
-            yield Watch(resource_key, role, snapshot.drain_label, draining=True, list_scope=drains)
+            yield Watch(part, role, snapshot.drain_label, draining=True, list_scope=drains)
 
 
 def _names_namespaces(selector: LabelSelector | None) -> bool:
@@ -199,7 +183,7 @@ def requests_of(resource: Resource, list_scope: ListScope) -> ListScope:
 def parts_of(snapshot: RingSnapshot) -> set[Part]:
     """Return the parts of a ring, as its main resources are listed."""
     return {
-        Part(ResourceKey(snapshot.name, main.id), namespace)
+        Part(snapshot.name, main.id, namespace)
         for main in snapshot.resources
         for namespace in (WHOLE if main.id in snapshot.cluster_scoped else scope_of(snapshot))
     }
@@ -234,25 +218,23 @@ class Watching:
     """Records which watches of the rings' resources are forbidden."""
 
     def __init__(self) -> None:
-        self._allowed: dict[tuple[RingName, GroupResource, Hashable], bool] = {}
+        self._allowed: dict[tuple[Part, Hashable], bool] = {}
 
-    def found(
-        self, ring: RingName, resource: GroupResource, watch: Hashable, *, allowed: bool
-    ) -> bool:
+    def found(self, part: Part, watch: Hashable, *, allowed: bool) -> bool:
         """Record whether a watch is allowed; return whether that changed."""
-        before = self._allowed.get((ring, resource, watch))
-        self._allowed[ring, resource, watch] = allowed
+        before = self._allowed.get((part, watch))
+        self._allowed[part, watch] = allowed
         return before is not allowed
 
-    def ended(self, ring: RingName, resource: GroupResource, watch: Hashable) -> None:
+    def ended(self, part: Part, watch: Hashable) -> None:
         """Forget a watch."""
-        self._allowed.pop((ring, resource, watch), None)
+        self._allowed.pop((part, watch), None)
 
     def refused(
         self, ring: RingName, resources: Iterable[GroupResource]
     ) -> tuple[GroupResource, ...] | None:
         """Return the resources that are polled, sorted; None while this is unknown."""
-        found = [(resource, ok) for (of, resource, _), ok in self._allowed.items() if of == ring]
+        found = [(of.resource, ok) for (of, _), ok in self._allowed.items() if of.ring == ring]
         refused = tuple(sorted({resource for resource, ok in found if not ok}))
         return (
             refused if refused or set(resources) <= {resource for resource, _ in found} else None

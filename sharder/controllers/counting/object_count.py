@@ -19,7 +19,6 @@ from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import (
     Part,
-    ResourceKey,
     naming_the_rule,
     parts_of,
     requests_of,
@@ -168,11 +167,11 @@ class ObjectCount:
         found = list[tuple[Store[PartialObject], str]]()
         labels = selector_text(snapshot.ring.spec.object_selector)
         for main in snapshot.resources:
-            key = ResourceKey(snapshot.name, main.id)
-            with self._noting(Part(key)):
+            whole = Part(snapshot.name, main.id)
+            with self._noting(whole):
                 resource = await self._objects.find(main.id)
                 for namespace in requests_of(resource, scope_of(snapshot)):
-                    part = Part(key, namespace)
+                    part = whole._replace(namespace=namespace)
                     if part not in self._unread:
                         with self._noting(part):
                             store = self._objects.of(resource, labels, namespace=namespace)

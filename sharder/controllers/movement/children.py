@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeAlias
 
 from sharder.controllers.movement.mover import Mover
-from sharder.controllers.scope import MAX_NAMESPACES, ObjectKey, ResourceKey, naming_the_rule, read
+from sharder.controllers.scope import MAX_NAMESPACES, ObjectKey, naming_the_rule, read
 from sharder.core.api.meta import OwnerReference, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.movement.planner import Parents, is_stranded, plan_controlled
@@ -157,7 +157,7 @@ class ChildrenFollower:
 
     async def _move(self, resource: Resource, obj: PartialObject) -> None:
         uid = controller_of(obj)
-        key = ObjectKey(ResourceKey(self._snapshot.name, resource.id), obj.metadata.ref)
+        key = ObjectKey(self._snapshot.name, resource.id, obj.metadata.ref)
         unread = self._unread.get(uid)
         if unread is not None:
             await self._failures.failed(key, obj, unread)

@@ -15,7 +15,7 @@ from typing import Final
 from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.table import State
 from sharder.controllers.ports import BACKOFF, Ports
-from sharder.controllers.scope import ObjectKey, Part, ResourceKey
+from sharder.controllers.scope import ObjectKey, Part
 from sharder.core.api.meta import PartialObject, is_older
 from sharder.core.errors import ApiError, Forbidden, InvalidObject, Rejected, Unavailable
 from sharder.core.names import GroupResource, RingName, owner_label
@@ -73,7 +73,7 @@ class Failures:
         self._parts: dict[Part, _Part] = {}
         self._forbidden: dict[ObjectKey, str] = {}
         """Why we have no right to write objects, the first ones first."""
-        self._logged = defaultdict[tuple[ResourceKey, type[Exception]], float](lambda: -inf)
+        self._logged = defaultdict[tuple[Part, type[Exception]], float](lambda: -inf)
         """When each type of error was last logged."""
 
     def __contains__(self, key: ObjectKey) -> bool:
@@ -100,9 +100,7 @@ class Failures:
             f"{resource} {ref}"
             for resource, role in snapshot.roles.items()
             if role is Role.CONTROLLED
-            for ref in self._table.within(
-                Part(ResourceKey(snapshot.name, resource)), State.FAILING
-            )
+            for ref in self._table.within(Part(snapshot.name, resource), State.FAILING)
         ]
         return Troubled(count=len(apart), first=min(apart)) if apart else None
 
@@ -122,7 +120,7 @@ class Failures:
         Each reason is reported once, as an Event on the object, until a write succeeds; a busy
         server is reported only after two failures in a row.
         """
-        ring, resource = key.resource_key
+        ring, resource, _ = key
         self._ports.metrics.counts["object_failures_total"].add(ring, *resource)
         if not self._table.enter(key, State.FAILING):
             return
@@ -184,21 +182,21 @@ class Failures:
             del self._parts[key.part]
         self._table.leave(key, State.FAILING)
         if not self._table.count(key.ring, State.FAILING, key.resource):
-            logged = [of for of in self._logged if of[0] == key.resource_key]
+            logged = [of for of in self._logged if of[0] == key.part.whole]
             if logged:
                 fields = {"ring": key.ring, "why": str(key.resource)}
                 _log.info("objects can be moved again", extra=fields)
             for of in logged:
                 del self._logged[of]
 
-    def forget(self, resource_key: ResourceKey) -> None:
+    def forget(self, whole: Part) -> None:
         """Forget a resource that was removed from the ring."""
-        for ref in self._table.within(Part(resource_key), State.FAILING):
-            self.over(ObjectKey(resource_key, ref))
+        for ref in self._table.within(whole, State.FAILING):
+            self.over(whole.key(ref))
 
     def _log_failure(self, key: ObjectKey, error: ApiError | InvalidObject) -> None:
         """Log the first object of a resource that fails this way, and one each minute."""
-        now, of = self._clock.monotonic(), (key.resource_key, type(error))
+        now, of = self._clock.monotonic(), (key.part.whole, type(error))
         if now - self._logged[of] >= REPEAT_SECONDS:
             self._logged[of] = now
             failing = self._table.count(key.ring, State.FAILING, key.resource)

@@ -14,7 +14,7 @@ from sharder.controllers.movement.handover_queue import ACKNOWLEDGED_SECONDS, Ha
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.movement.parent_transfer import ParentTransfer
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import ObjectKey, Part, ResourceKey, read
+from sharder.controllers.scope import ObjectKey, Part, read
 from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.movement.desired import directed_of
@@ -36,10 +36,10 @@ class Handover:
         self._failures = mover.failures
         self._pending = pending
 
-    def forget(self, resource_key: ResourceKey) -> None:
+    def forget(self, whole: Part) -> None:
         """Forget a resource that was removed from the ring."""
-        self._failures.forget(resource_key)
-        self._mover.table.forget(resource_key)
+        self._failures.forget(whole)
+        self._mover.table.forget(whole)
 
     async def carry_over(self, part: Part) -> float | None:
         """Move all due objects; return the seconds until the next one is due.
@@ -49,7 +49,7 @@ class Handover:
         """
         snapshot = self._ports.cache.snapshot(part.ring)
         if snapshot is None or part.resource not in snapshot.roles:
-            self.forget(part.resource_key)
+            self.forget(part.whole)
             return None
         refs = self._pending.take(part)
         left = dict.fromkeys(refs, ACKNOWLEDGED_SECONDS)
@@ -63,7 +63,7 @@ class Handover:
             left = dict.fromkeys(refs, READ_BACKOFF.base)
             raise
         finally:
-            self._pending.finish(part.resource_key, refs, left)
+            self._pending.finish(part, refs, left)
         return self._pending.next_in(part)
 
     async def rescue(
@@ -77,7 +77,7 @@ class Handover:
         Raises:
             Superseded: we lost leadership, or the ring has changed.
         """
-        key = ResourceKey(snapshot.name, resource.id)
+        key = Part(snapshot.name, resource.id)
         refs = set(self._pending.start(key, [obj.metadata.ref for obj in found]))
         left = dict[ObjectRef, float]()
         try:
@@ -94,8 +94,8 @@ class Handover:
         self, snapshot: RingSnapshot, part: Part, refs: Collection[ObjectRef]
     ) -> dict[ObjectRef, float]:
         """Move the objects one step; return the objects that wait, and for how many seconds."""
-        mover, key = self._mover, part.resource_key
-        backing_off = {ref: self._failures.wait(ObjectKey(key, ref)) for ref in refs}
+        mover = self._mover
+        backing_off = {ref: self._failures.wait(part.key(ref)) for ref in refs}
         left = {ref: seconds for ref, seconds in backing_off.items() if seconds > 0}
         resource = await mover.objects.find(part.resource)
         due = DueObjects(snapshot, part, resource, mover)
@@ -190,4 +190,4 @@ class DueObjects:
             self._unsettled[obj.metadata.ref] = obj
 
     def _key(self, ref: ObjectRef) -> ObjectKey:
-        return ObjectKey(self._part.resource_key, ref)
+        return self._part.key(ref)

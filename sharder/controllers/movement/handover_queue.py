@@ -10,7 +10,7 @@ from math import inf
 
 from sharder.controllers.movement.table import State, Table
 from sharder.controllers.ports import BACKOFF, Ports
-from sharder.controllers.scope import ObjectKey, Part, ResourceKey
+from sharder.controllers.scope import ObjectKey, Part
 from sharder.core.names import ObjectRef, RingName
 from sharder.runtime.workqueue import Worker, WorkQueue
 
@@ -97,20 +97,20 @@ class HandoverQueue:
         if now < self._due_at(part):
             return ()
         due = (ref for ref, record in self.table.of(part, waiting=True) if record.next_at <= now)
-        return self.start(part.resource_key, tuple(islice(due, self._at_once)))
+        return self.start(part, tuple(islice(due, self._at_once)))
 
-    def start(self, key: ResourceKey, refs: Iterable[ObjectRef]) -> Collection[ObjectRef]:
+    def start(self, part: Part, refs: Iterable[ObjectRef]) -> Collection[ObjectRef]:
         """Begin the work on objects, whether they wait or not; return those not in work yet."""
-        mine = [ref for ref in refs if not self.table.get(ObjectKey(key, ref)).in_work]
+        mine = [ref for ref in refs if not self.table.get(part.key(ref)).in_work]
         for ref in mine:
-            self.table.schedule(ObjectKey(key, ref), inf).in_work = True
+            self.table.schedule(part.key(ref), inf).in_work = True
         return mine
 
     def finish(
-        self, key: ResourceKey, refs: Iterable[ObjectRef], left: Mapping[ObjectRef, float]
+        self, part: Part, refs: Iterable[ObjectRef], left: Mapping[ObjectRef, float]
     ) -> None:
         """End the work on objects; those in `left` wait again, each for its number of seconds."""
-        for obj in [ObjectKey(key, ref) for ref in refs]:
+        for obj in [part.key(ref) for ref in refs]:
             record = self.table.get(obj)
             record.in_work = False
             if obj.ref in left:
@@ -144,4 +144,4 @@ class HandoverQueue:
         snapshot = self._cache.snapshot(key.ring)
         namespace = key.ref.namespace if snapshot is not None and snapshot.is_split else ""
         wait = max(record.due, record.not_before) - now
-        self._queue.add_after(Part(key.resource_key, namespace), max(0.0, wait))
+        self._queue.add_after(Part(key.ring, key.resource, namespace), max(0.0, wait))

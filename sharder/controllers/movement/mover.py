@@ -17,7 +17,7 @@ from sharder.controllers.movement.lease_guard import LeaseGuard
 from sharder.controllers.movement.table import State
 from sharder.controllers.movement.written_steps import WrittenSteps
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import ObjectKey, ResourceKey, naming_the_rule, read
+from sharder.controllers.scope import ObjectKey, naming_the_rule, read
 from sharder.controllers.unheld_leases import ShardReturned
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Conflict, InvalidObject, NotFound, SharderError
@@ -96,7 +96,7 @@ class Mover:
             Superseded: we lost leadership, do not see the Leases, or the ring is deleted: nothing
                 was written.
         """
-        key = ObjectKey(ResourceKey(ring, resource.id), obj.metadata.ref)
+        key = ObjectKey(ring, resource.id, obj.metadata.ref)
         async with self._turns.setdefault(key, asyncio.Lock()):
             try:
                 given = obj.metadata.resource_version
@@ -243,7 +243,7 @@ class Mover:
         is_main = snapshot.roles[resource.id] is not Role.CONTROLLED
         if snapshot.owner_of(obj) is not None or not is_main:
             return 0.0
-        key = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
+        key = ObjectKey(snapshot.name, resource.id, obj.metadata.ref)
         _, written = self._results.get(key, (frozenset[str](), obj))
         was_assigned = (
             written.metadata.uid == obj.metadata.uid and snapshot.owner_of(written) is not None

@@ -10,7 +10,7 @@ from typing import NoReturn, TypeAlias
 
 from sharder.controllers.movement.table import Seen, State, Table
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import ObjectKey, Part, ResourceKey, read
+from sharder.controllers.scope import ObjectKey, Part, read
 from sharder.core.api.ring import MovementSpec
 from sharder.core.errors import ApiError, InvalidObject
 from sharder.core.names import RingName
@@ -42,29 +42,29 @@ class OverdueDrains:
     def of(self, ring: RingName) -> Troubled | None:
         """Return the overdue drains of a ring, None if there are none."""
         snapshot = self._ports.cache.snapshot(ring)
-        keys = [ResourceKey(ring, resource) for resource in (snapshot.roles if snapshot else ())]
-        drains = [drain for key in keys for drain in self._of(key)]
+        parts = [Part(ring, resource) for resource in (snapshot.roles if snapshot else ())]
+        drains = [drain for part in parts for drain in self._of(part)]
         if not drains:
             return None
         first, _ = min(drains, key=lambda drain: (drain[1].since, drain[0]))
         return Troubled(count=len(drains), first=f"{first.resource} {first.ref}")
 
-    def count(self, key: ResourceKey) -> int:
+    def count(self, part: Part) -> int:
         """Return the number of overdue drains of a resource; any thread can call this."""
-        return len(self._of(key))
+        return len(self._of(part))
 
-    def _of(self, key: ResourceKey) -> Drains:
-        snapshot = self._ports.cache.snapshot(key.ring)
+    def _of(self, part: Part) -> Drains:
+        snapshot = self._ports.cache.snapshot(part.ring)
         timeout = 0.0 if snapshot is None else timeout_of(snapshot.ring.spec.movement)
-        draining = self._table.within(Part(key), State.DRAINING) if timeout > 0 else {}
+        draining = self._table.within(part, State.DRAINING) if timeout > 0 else {}
         end = self._ports.clock.monotonic() - timeout
-        return [(ObjectKey(key, ref), seen) for ref, seen in draining.items() if seen.since < end]
+        return [(part.key(ref), seen) for ref, seen in draining.items() if seen.since < end]
 
-    async def run(self, watched: Callable[[], Collection[ResourceKey]]) -> NoReturn:
+    async def run(self, watched: Callable[[], Collection[Part]]) -> NoReturn:
         """Tell of each overdue drain of the watched resources once, until cancelled."""
         while True:
-            async for resource_key in in_slices(watched(), self._ports.clock):
-                drains = self._of(resource_key)
+            async for part in in_slices(watched(), self._ports.clock):
+                drains = self._of(part)
                 untold = (d for d in drains if self._table.get(d[0]).told != d[1].since)
                 for key, seen in islice(untold, MAX_EVENTS):
                     await self._warn(key, seen)

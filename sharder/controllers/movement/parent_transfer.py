@@ -18,7 +18,7 @@ from sharder.controllers.movement.children import (
 )
 from sharder.controllers.movement.mover import Decide, Mover
 from sharder.controllers.ports import BACKOFF
-from sharder.controllers.scope import ObjectKey, ResourceKey, read
+from sharder.controllers.scope import ObjectKey, read
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject
 from sharder.core.leases.membership import Standing
@@ -172,7 +172,7 @@ class ParentTransfer:
 
     async def _move_child(self, parent: PartialObject, goal: ShardName, listed: Child) -> None:
         resource, child = listed
-        key = ObjectKey(ResourceKey(self._snapshot.name, resource.id), child.metadata.ref)
+        key = ObjectKey(self._snapshot.name, resource.id, child.metadata.ref)
         listed_on = self._snapshot.owner_of(child)
 
         def decide(snapshot: RingSnapshot, obj: PartialObject) -> Step:
@@ -231,4 +231,4 @@ class ParentTransfer:
         self._left[ref] = max(BACKOFF.base, seconds, self._left.get(ref, 0.0))
 
     def _key(self, obj: PartialObject) -> ObjectKey:
-        return ObjectKey(ResourceKey(self._snapshot.name, self._main.id), obj.metadata.ref)
+        return ObjectKey(self._snapshot.name, self._main.id, obj.metadata.ref)

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import Part, ResourceKey, read, requests_of, scope_of
+from sharder.controllers.scope import Part, read, requests_of, scope_of
 from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import LastRebalance, PlannedMove, RebalanceSpec, RebalanceStrategy
@@ -136,7 +136,7 @@ class Rebalancer:
                 try:
                     await self._list(snapshot, resource, namespace, add)
                 except ApiError:
-                    unread.add(str(Part(ResourceKey(snapshot.name, of), namespace)))
+                    unread.add(str(Part(snapshot.name, of, namespace)))
         return frozenset(unread)
 
     async def _list(

@@ -15,7 +15,7 @@ from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.movement.ring_pass import RingPass
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import MAX_NAMESPACES, NAMESPACES, Part, ResourceKey, parts_of
+from sharder.controllers.scope import MAX_NAMESPACES, NAMESPACES, Part, parts_of
 from sharder.core.api.lease import to_the_second
 from sharder.core.api.ring import LastResync
 from sharder.core.errors import ApiError
@@ -145,11 +145,10 @@ class Resync:
             self._ports.resync_ring(ring)
             return
         for main in snapshot.resources:
-            key = ResourceKey(ring, main.id)
             is_whole = main.id in snapshot.cluster_scoped
             if not is_whole or main.id == NAMESPACES or snapshot.roles[main.id] is Role.LEADING:
                 for namespace in [""] if is_whole else added:
-                    self._unread.read_again(Part(key, namespace), GATHER_SECONDS)
+                    self._unread.read_again(Part(ring, main.id, namespace), GATHER_SECONDS)
 
     def writes_again(self, part: Part) -> None:
         """Pass over what waited because no object of the part could be written."""
@@ -158,12 +157,12 @@ class Resync:
             return
         for main in snapshot.resources:
             if part.resource in {main.id, *controlled_by(snapshot, main.id)}:
-                self._pass_again(snapshot, Part(ResourceKey(part.ring, main.id), part.namespace))
+                self._pass_again(snapshot, Part(part.ring, main.id, part.namespace))
 
     def _pass_again(self, snapshot: RingSnapshot, part: Part) -> None:
         """Pass over a part, and write what could not be written until now."""
         for of in (part.resource, *controlled_by(snapshot, part.resource)):
-            self._mover.failures.forgive(Part(ResourceKey(part.ring, of), part.namespace))
+            self._mover.failures.forgive(Part(part.ring, of, part.namespace))
         self._unread.read_again(part)
 
     async def _find_again(self, part: Part) -> float | None:

@@ -21,7 +21,6 @@ from sharder.controllers.ports import Ports
 from sharder.controllers.scope import (
     ListScope,
     Part,
-    ResourceKey,
     naming_the_rule,
     requests_of,
     scope_of,
@@ -102,7 +101,7 @@ class RingPass:
         parts = list[ListedPart]()
         scope = (part.namespace,) if part and part.namespace else scope_of(self._snapshot)
         for main in self._snapshot.resources:
-            whole = Part(ResourceKey(self._snapshot.name, main.id))
+            whole = Part(self._snapshot.name, main.id)
             if is_wanted(whole):
                 parts += [p for p in await self._parts(whole, scope) if is_wanted(p.part)]
         await self._each(parts, self._rescue)
@@ -246,7 +245,7 @@ class RingPass:
         except Unreadable as error:
             if not isinstance(error.error, NotFound):
                 raise
-            self.unread[Part(ResourceKey(self._snapshot.name, controlled))] = error
+            self.unread[Part(self._snapshot.name, controlled)] = error
 
     # Reads
 
@@ -280,5 +279,5 @@ class RingPass:
             with naming_the_rule(of):
                 yield
         except ApiError as error:
-            part = Part(ResourceKey(self._snapshot.name, of), namespace)
+            part = Part(self._snapshot.name, of, namespace)
             raise Unreadable(part, error) from error

@@ -12,7 +12,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import ObjectKey, Part, ResourceKey
+from sharder.controllers.scope import ObjectKey, Part
 from sharder.core.movement.budget import Budget
 from sharder.core.movement.release import UNKNOWN, Release
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
@@ -121,7 +121,7 @@ class Table:
 
     def record(self, key: ObjectKey) -> Record:
         """Return what is known of an object, to change it."""
-        return self._resource(key.resource_key).records.setdefault(key.ref, Record())
+        return self._resource(key).records.setdefault(key.ref, Record())
 
     def of(self, part: Part, *, waiting: bool = False) -> Iterator[tuple[ObjectRef, Record]]:
         """Yield the objects of a part, all or those that wait for their hand-over.
@@ -136,7 +136,7 @@ class Table:
 
     def schedule(self, key: ObjectKey, due: float) -> Record:
         """Set when the hand-over of an object is due; infinite: it does not wait for one."""
-        record, waiting = self.record(key), self._resource(key.resource_key).waiting
+        record, waiting = self.record(key), self._resource(key).waiting
         record.due = due
         if due < inf:
             waiting[key.ref] = record
@@ -165,7 +165,7 @@ class Table:
         known, now = self.get(key).states.get(state), self._clock.monotonic()
         is_same = known and (known.version == version or state is not State.UNASSIGNED)
         if known is None:
-            resource = self._resource(key.resource_key)
+            resource = self._resource(key)
             if self.count(key.ring, state) >= MAX_REMEMBERED:
                 if state is State.UNASSIGNED:
                     resource.overflowed = now
@@ -187,7 +187,7 @@ class Table:
     def leave(self, key: ObjectKey, state: State) -> None:
         """Record that an object is no longer in a state; idempotent."""
         if self.get(key).states.pop(state, None) is not None:
-            self._resource(key.resource_key).counts[state] -= 1
+            self._resource(key).counts[state] -= 1
             if state is State.DRAINING:
                 self.budget(key.ring).closed(key)
         self.tidy(key)
@@ -206,27 +206,27 @@ class Table:
         """
         if self.enter(key, State.UNASSIGNED, version=version):
             return self.get(key).states[State.UNASSIGNED].since
-        return self._resource(key.resource_key).overflowed
+        return self._resource(key).overflowed
 
     def tidy(self, key: ObjectKey) -> None:
         """Forget an object that is at rest."""
         if self.get(key).is_at_rest:
-            self._resource(key.resource_key).records.pop(key.ref, None)
+            self._resource(key).records.pop(key.ref, None)
 
-    def forget(self, resource_key: ResourceKey) -> None:
+    def forget(self, whole: Part) -> None:
         """Forget a resource that was removed from the ring."""
-        for ref in self.within(Part(resource_key), State.DRAINING):
-            self.budget(resource_key.ring).closed(ObjectKey(resource_key, ref))
-        self._rings[resource_key.ring].pop(resource_key.resource, None)
-        if not self._rings[resource_key.ring]:
-            del self._rings[resource_key.ring]
+        for ref in self.within(whole, State.DRAINING):
+            self.budget(whole.ring).closed(whole.key(ref))
+        self._rings[whole.ring].pop(whole.resource, None)
+        if not self._rings[whole.ring]:
+            del self._rings[whole.ring]
 
     def forget_ring(self, ring: RingName) -> None:
         """Forget the budget of a deleted ring."""
         self._budgets.pop(ring, None)
 
-    def _resource(self, resource_key: ResourceKey) -> _Resource:
-        ring, resource = self._rings[resource_key.ring], resource_key.resource
+    def _resource(self, of: ObjectKey | Part) -> _Resource:
+        ring, resource = self._rings[of.ring], of.resource
         if resource not in ring:
             ring[resource] = _Resource(self._clock.monotonic())
         return ring[resource]
@@ -235,8 +235,8 @@ class Table:
 class Backlog:
     """The objects of a resource in one state, for metrics; any thread can call this."""
 
-    def __init__(self, table: Table, key: ResourceKey, state: State, clock: Clock) -> None:
-        self._table, self._part, self._state, self._clock = table, Part(key), state, clock
+    def __init__(self, table: Table, part: Part, state: State, clock: Clock) -> None:
+        self._table, self._part, self._state, self._clock = table, part, state, clock
 
     def count(self) -> int:
         """Return the number of objects."""

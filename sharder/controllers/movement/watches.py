@@ -16,7 +16,7 @@ from sharder.controllers.movement.object_watch import ObjectWatch
 from sharder.controllers.movement.overdue import OverdueDrains
 from sharder.controllers.movement.table import MAX_REMEMBERED, Backlog, State
 from sharder.controllers.ports import BACKOFF, Ports
-from sharder.controllers.scope import ObjectKey, Part, ResourceKey, Watch, watches_of
+from sharder.controllers.scope import Part, Watch, watches_of
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.conditions import Waiting
@@ -36,7 +36,7 @@ class _State:
     drains_until: float = 0.0
     """Until when drains are expected: objects might belong on other shards now."""
     tasks: dict[Watch, asyncio.Task[None]] = field(default_factory=dict)
-    roles: dict[ResourceKey, Role] = field(default_factory=dict)
+    roles: dict[Part, Role] = field(default_factory=dict)
     """The watched resources."""
 
 
@@ -44,7 +44,7 @@ class Watches:
     """Runs the watches of the rings, and enqueues what they show."""
 
     def __init__(
-        self, ports: Ports, pending: HandoverQueue, *, forget: Callable[[ResourceKey], None]
+        self, ports: Ports, pending: HandoverQueue, *, forget: Callable[[Part], None]
     ) -> None:
         """Start without watches; `forget` is called with a resource that has left its ring."""
         self._ports = ports
@@ -60,10 +60,10 @@ class Watches:
     def recheck(self, ring: RingName) -> None:
         """Enqueue all unassigned objects of a ring: there is capacity again."""
         snapshot = self._ports.cache.snapshot(ring)
-        for key in self._rings.get(ring, _State()).roles:
-            for ref in self._table.within(Part(key), State.UNASSIGNED):
+        for part in self._rings.get(ring, _State()).roles:
+            for ref in self._table.within(part, State.UNASSIGNED):
                 if snapshot is not None and snapshot.members.available:
-                    self._pending.add(ObjectKey(key, ref), is_released=False)
+                    self._pending.add(part.key(ref), is_released=False)
 
     def backlog(self, ring: RingName) -> Waiting:
         """Return the numbers of unassigned and draining main objects of a ring.
@@ -93,8 +93,8 @@ class Watches:
                     await self._changed.run(partial(self._adjust, group), concurrency=1)
         finally:
             for state in self._rings.values():
-                for resource_key in state.roles:
-                    self._hide(resource_key)
+                for part in state.roles:
+                    self._hide(part)
 
     async def _adjust(self, group: asyncio.TaskGroup, ring: RingName) -> None:
         """Start and stop watches if the ring's scope has changed."""
@@ -102,8 +102,8 @@ class Watches:
         if snapshot is None:
             for task in state.tasks.values():
                 task.cancel()
-            for resource_key in list(state.roles):
-                self._drop(state, resource_key)
+            for part in list(state.roles):
+                self._drop(state, part)
             del self._rings[ring]
             self._table.forget_ring(ring)
             return
@@ -122,7 +122,7 @@ class Watches:
         for watch in wanted - state.tasks.keys():
             is_moving = partial(self._is_moving, ring)
             running = ObjectWatch(self._ports, self._pending, watch, is_moving).run()
-            state.tasks[watch] = group.create_task(running, name=f"watch {watch.resource_key}")
+            state.tasks[watch] = group.create_task(running, name=f"watch {watch.part}")
 
     def _is_moving(self, ring: RingName) -> bool:
         """Return whether objects can be released at any moment."""
@@ -132,53 +132,53 @@ class Watches:
             or self._table.budget(ring).is_handing_over()
         )
 
-    def _main_resources(self) -> list[ResourceKey]:
+    def _main_resources(self) -> list[Part]:
         """Return the watched main resources of all rings."""
         return [
-            resource_key
+            part
             for state in self._rings.values()
-            for resource_key, role in state.roles.items()
+            for part, role in state.roles.items()
             if role is not Role.CONTROLLED
         ]
 
     def _see(self, snapshot: RingSnapshot, state: _State) -> None:
         """Follow each of the ring's resources, and drop all others."""
         namespaces = {"", *snapshot.namespaces}
-        for key, role in list(state.roles.items()):
-            if snapshot.roles.get(key.resource) is not role:
-                self._drop(state, key)
-            for ref, _ in self._table.of(Part(key)):
+        for part, role in list(state.roles.items()):
+            if snapshot.roles.get(part.resource) is not role:
+                self._drop(state, part)
+            for ref, _ in self._table.of(part):
                 if ref.namespace not in namespaces:
-                    self._table.leave(ObjectKey(key, ref), State.UNASSIGNED)
-                    self._table.leave(ObjectKey(key, ref), State.DRAINING)
+                    self._table.leave(part.key(ref), State.UNASSIGNED)
+                    self._table.leave(part.key(ref), State.DRAINING)
         for resource, role in snapshot.roles.items():
-            key = ResourceKey(snapshot.name, resource)
-            if key not in state.roles and role in self._roles:
-                state.roles[key] = role
-                self._show(key, role)
+            part = Part(snapshot.name, resource)
+            if part not in state.roles and role in self._roles:
+                state.roles[part] = role
+                self._show(part, role)
 
-    def _show(self, key: ResourceKey, role: Role) -> None:
+    def _show(self, part: Part, role: Role) -> None:
         unassigned, draining = (
-            Backlog(self._table, key, state, self._clock)
+            Backlog(self._table, part, state, self._clock)
             for state in (State.UNASSIGNED, State.DRAINING)
         )
         readings = (unassigned.count, unassigned.age, draining.count, draining.age)
         shown = dict[str, Reading](zip(BACKLOGS, readings, strict=True))
         if role is not Role.CONTROLLED:
             backlogs = Backlogs(unassigned.by_shard, draining.by_shard)
-            self._ports.journal.show_backlogs(*key, backlogs)
-            shown["overdue_drains"] = partial(self.overdue.count, key)
+            self._ports.journal.show_backlogs(part.ring, part.resource, backlogs)
+            shown["overdue_drains"] = partial(self.overdue.count, part)
         for name, reading in () if self._ports.stands_by else shown.items():
-            self._ports.metrics.gauges[name].show(reading, key.ring, *key.resource)
+            self._ports.metrics.gauges[name].show(reading, part.ring, *part.resource)
 
-    def _drop(self, state: _State, resource_key: ResourceKey) -> None:
-        del state.roles[resource_key]
-        self._hide(resource_key)
-        self._forget(resource_key)
+    def _drop(self, state: _State, part: Part) -> None:
+        del state.roles[part]
+        self._hide(part)
+        self._forget(part)
 
-    def _hide(self, resource_key: ResourceKey) -> None:
+    def _hide(self, part: Part) -> None:
         if not self._ports.stands_by:
             for name in (*BACKLOGS, "overdue_drains"):
                 gauge = self._ports.metrics.gauges[name]
-                gauge.hide(resource_key.ring, *resource_key.resource)
-        self._ports.journal.hide_backlogs(*resource_key)
+                gauge.hide(part.ring, *part.resource)
+        self._ports.journal.hide_backlogs(part.ring, part.resource)
