@@ -18,7 +18,7 @@ from sharder.core.leases.shard import OBJECTS, Shard, invalid_annotations, shard
 from sharder.core.leases.state import is_held
 from sharder.core.names import RING_LABEL, GroupResource, RingName, ShardName
 from sharder.core.plan.observe import (
-    ObjectCount,
+    RingTotals,
     members_of,
     not_ready,
     selected_namespaces,
@@ -102,9 +102,9 @@ async def objects_of(
                     yield role, obj
 
 
-async def count(cluster: Cluster, snapshot: RingSnapshot, labels: str = "") -> ObjectCount:
+async def count(cluster: Cluster, snapshot: RingSnapshot, labels: str = "") -> RingTotals:
     """Count the objects of a ring, or those that a label selector selects."""
-    counted = ObjectCount(snapshot)
+    counted = RingTotals(snapshot)
     async for role, obj in objects_of(cluster, snapshot, labels):
         counted.count(obj, role)
     return counted
@@ -138,7 +138,7 @@ async def _view(
 
 async def _row(cluster: Cluster, snapshot: RingSnapshot) -> RingRow:
     problem = _problem(snapshot)
-    counts: dict[str, int | None] = dict.fromkeys(_totals(ObjectCount(snapshot)))
+    counts: dict[str, int | None] = dict.fromkeys(_totals(RingTotals(snapshot)))
     try:
         if not isinstance(snapshot.ring, UnreadableRing):
             counts.update(_totals(await count(cluster, snapshot)))
@@ -158,7 +158,7 @@ async def _row(cluster: Cluster, snapshot: RingSnapshot) -> RingRow:
     )
 
 
-def _totals(counted: ObjectCount) -> dict[str, int]:
+def _totals(counted: RingTotals) -> dict[str, int]:
     """Return the counts that reports on a ring have in common."""
     return {
         "objects": counted.all.objects,
@@ -183,7 +183,7 @@ def _problem(snapshot: RingSnapshot) -> str | None:
     return not_ready(snapshot.ring) or "; ".join(map(str, refused)) or None
 
 
-def _shard(lease: Lease, snapshot: RingSnapshot, counted: ObjectCount, now: datetime) -> ShardRow:
+def _shard(lease: Lease, snapshot: RingSnapshot, counted: RingTotals, now: datetime) -> ShardRow:
     name = ShardName(lease.metadata.name)
     time = lease.spec.renew_time if is_held(lease) else None
     renewed = parse_time(time)

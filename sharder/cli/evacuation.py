@@ -11,7 +11,7 @@ from sharder.cli.output import warn, write
 from sharder.cli.steering import EVACUATE, steer
 from sharder.core.errors import ApiError, Expired, SharderError, Unavailable
 from sharder.core.names import ShardName
-from sharder.core.plan.observe import ObjectCount
+from sharder.core.plan.observe import RingTotals
 
 POLL_SECONDS: Final = 1.0
 """Seconds between two counts of the objects that are left."""
@@ -91,5 +91,5 @@ async def _wait(
         await cluster.clock.sleep(POLL_SECONDS)
 
 
-async def _count(cluster: Cluster, view: View, shard: ShardName) -> ObjectCount:
+async def _count(cluster: Cluster, view: View, shard: ShardName) -> RingTotals:
     return await count(cluster, view.snapshot, f"{view.snapshot.owner_label}={shard}")

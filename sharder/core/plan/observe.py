@@ -114,7 +114,7 @@ def beside(objects: object, children: int | None) -> str:
     return f"{objects} +{children}" if children else str(objects)
 
 
-class ObjectCount:
+class RingTotals:
     """The counts of one ring's objects, which are added one by one."""
 
     def __init__(self, snapshot: RingSnapshot) -> None:
