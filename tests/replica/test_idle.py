@@ -7,7 +7,7 @@ import pytest
 from tests.replica.staged import staged
 from tests.replica.world import CONFIGMAPS, SECRETS, SITES, World
 
-MINUTES = 10
+MINUTES = 5
 NAMESPACES = 10
 
 

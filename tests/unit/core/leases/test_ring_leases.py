@@ -58,6 +58,7 @@ def test_a_bounded_number_of_leases_is_kept_whatever_they_are() -> None:
     assert {kept(each) for each in (shards, released, strangers, foreign)} == {MAX_KEPT}
 
 
+@pytest.mark.slow
 def test_ten_thousand_forged_leases_take_9_megabytes_at_most_however_large_they_are() -> None:
     def fat() -> Iterator[Lease]:
         spec = {"leaseDurationSeconds": 15, "acquireTime": YOUNG, "renewTime": YOUNG}
