@@ -10,6 +10,7 @@ from hack.bench.process import Meter
 from hack.bench.row import Goal, Limit, Row, Sample, Scale, Values
 from hack.bench.scene import Scene
 from sharder.core.api.meta import Json
+from sharder.core.movement.release import UNSEEN_SECONDS
 from sharder.core.names import GroupResource, owner_label
 from sharder.core.names import RingName as Name
 from sharder.kube.client import connect
@@ -35,6 +36,7 @@ async def samples(scale: Scale) -> AsyncIterator[Sample]:
             await cluster.add_namespace(ring, ring)
             await cluster.create(ring, objects)
             await cluster.add_ring(ring, shards=0)
+            await asyncio.sleep(UNSEEN_SECONDS)  # a first shard takes longer to start
             yield Sample(ASSIGNMENT, 0, await assigned(cluster, ring, objects))
             yield Sample(TAKEOVER, 0, await taken_over(cluster, ring, objects))
             await asyncio.to_thread(cluster.plane.kubectl, "delete", "controllerrings", ring)
@@ -99,11 +101,7 @@ async def until_all_on(cluster: Scene, ring: str, objects: int, shard: str) -> N
 def values(meter: Meter, objects: int, seconds: float) -> Values:
     """Return the columns; the writer is the meter's process `sharder`, also for raw writes."""
     spent = meter.per(objects)
-    return {
-        RATE: objects / seconds,
-        CPU: spent.pop("sharder CPU, µs"),
-        **spent,
-    }
+    return {RATE: objects / seconds, CPU: spent.pop("sharder CPU, µs"), **spent}
 
 
 ROW: Final = Row(
