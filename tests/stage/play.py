@@ -154,8 +154,7 @@ class _Play:
             free["drainTimeout"] = "4m"  # an edit: no event shows a child without label
         await self.users.insist("PATCH", f"{RINGS_PATH}/{RING}", {"spec": {"movement": free}})
         loop = asyncio.get_running_loop()
-        has_failed = STUBBORN in self.setup.extras  # the back-off of a child is longer
-        until = loop.time() + REST_SECONDS * (4 if has_failed else 1)
+        until = loop.time() + REST_SECONDS * (1 + (STUBBORN in self.setup.extras))  # for back-offs
         while loop.time() < until:
             await asyncio.sleep(2)
             if self._is_at_rest():

@@ -288,7 +288,7 @@ async def back_off(story: Story) -> None:
 
 
 async def bad_child(story: Story) -> None:
-    """A child that cannot be written does not hold its parent back for ever."""
+    """A child that cannot be written does not hold its parent back for ever, and follows soon."""
     leader = await story.begin("p0 p1", sites=4)
     await story.until(lambda: len(story.children()) == 4)
     await asyncio.sleep(1)
@@ -297,5 +297,9 @@ async def bad_child(story: Story) -> None:
     story.is_judged = False  # it stays where it is
     story.shards["p0"].kill()
     await story.until(lambda: set(story.owners().values()) == {"p1"}, within=60)
+    for _ in range(9):
+        with story.stage.without_webhook():
+            await story.edit(bad.rpartition("-")[0], labels={OWNER: None})
+        await asyncio.sleep(3.5)
     leader.link.refuses = lambda _: 0
     await story.until(story.are_together, within=60)

@@ -117,6 +117,8 @@ class Failures:
     ) -> None:
         """Double the object's back-off, and retry the object after it.
 
+        A try before its end changes nothing, else children of a parent that moves often would wait
+        for much longer than they have failed.
         Each reason is reported once, as an Event on the object, until a write succeeds; a busy
         server is reported only after two failures in a row.
         """
@@ -127,12 +129,15 @@ class Failures:
         record, part = self._table.record(key), self._parts.setdefault(key.part, _Part())
         part.failing += not record.failures
         part.in_a_row += 1
-        record.failures += 1
         meta, since = obj.metadata, record.states.get(State.UNASSIGNED)
         had_owner = meta.label(owner_label(ring))
         if had_owner and since and is_older(meta.resource_version, than=since.version):
-            record.failures = 1  # it was released meanwhile, so a write had its effect
-        seconds, now = BACKOFF.delay(record.failures, self._ports.rng), self._clock.monotonic()
+            record.failures = 0  # it was released meanwhile, so a write had its effect
+        now = self._clock.monotonic()
+        seconds = record.not_before - now if record.failures else 0.0
+        if seconds <= 0:
+            record.failures += 1
+            seconds = BACKOFF.delay(record.failures, self._ports.rng)
         if part.rejects_all and part.probe_at <= now:
             seconds = min(seconds, PROBE_SECONDS)
             part.probe_at = now + seconds
