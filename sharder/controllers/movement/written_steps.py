@@ -130,6 +130,9 @@ class WrittenSteps:
         if last != shard:
             self._ports.on_assigned(key.ring, last, shard)
         self._table.settle(key)
+        current = self._ports.cache.snapshot(key.ring)
+        if current is not None and shard not in current.members.available:
+            self._ports.resync_ring(key.ring)  # the pass after its end can have missed this write
 
 
 def _missing(snapshot: RingSnapshot, result: PartialObject, step: Step) -> str:
