@@ -244,24 +244,6 @@ async def test_while_an_object_cannot_be_written_its_lease_is_held_rarely_and_no
     await eventually(lambda: world.owner("site") == "p1", within=300)
 
 
-@pytest.mark.slow
-@staged
-async def test_a_lost_shard_can_return_while_none_of_its_objects_can_be_written(
-    world: World,
-) -> None:
-    await world.begin("p1")
-    await world.edit_ring(resources=[{"group": "example.com", "resource": "websites"}])
-    shard = world.join("p0", seconds=15)
-    await asyncio.sleep(3)
-    for number in range(6):
-        await world.put(f"site{number}", "p0", to="p0")
-    world.refuse(403, part="/websites/")
-    shard.kill()
-    await eventually(lambda: world.lease("p0").spec.holder_identity == SHARDER_IDENTITY, within=60)
-    world.shard("p0")
-    await eventually(lambda: world.lease("p0").spec.holder_identity == "p0", within=180)
-
-
 @staged
 async def test_a_replica_that_stops_gives_back_the_lease_it_holds(world: World) -> None:
     replica = await world.begin("p0", "p1")

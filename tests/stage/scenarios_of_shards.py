@@ -2,7 +2,8 @@
 
 import asyncio
 
-from sharder.core.names import EVACUATE_ANNOTATION
+from sharder.core.api.meta import Json
+from sharder.core.names import EVACUATE_ANNOTATION, SHARDER_IDENTITY
 from sharder.sdk.testing.requests import Call
 from tests.stage.story import DRAIN, OWNER, PIN, Story
 
@@ -146,3 +147,15 @@ async def proxied(story: Story) -> None:
     story.stage.controllers["p1"].kill()  # the next one sees what has the label
     await asyncio.sleep(12)
     assert len(story.children()) == 6
+
+
+async def locked_out(story: Story) -> None:
+    """A lost shard returns while its objects, of which few have room, cannot be written."""
+    placement: Json = {"strategy": "LeastLoaded", "perShardCapacity": 6}
+    leader = await story.begin("p0 p1", sites=9, placement=placement)
+    leader.link.refuses = lambda call: 403 * (call.method == "PATCH" and "/websites/" in call.path)
+    story.is_judged = False  # they stay where they are
+    story.shards["p0"].kill()
+    await story.until(lambda: story.holder("p0") == SHARDER_IDENTITY)
+    story.stage.shard("p0")
+    await story.until(lambda: story.holder("p0") == "p0", within=45)

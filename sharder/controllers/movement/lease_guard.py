@@ -120,11 +120,19 @@ class LeaseGuard:
         if held_lease is None:
             yield check
             return
+        has_written = False
+
+        def check_write() -> None:
+            nonlocal has_written
+            check()
+            has_written = True
+
         held_lease.users += 1
         try:
-            yield check
-            held_lease.useful = True
-            self._resting.pop(ref, None)
+            yield check_write
+            if has_written:  # else it was decided meanwhile to keep the object
+                held_lease.useful = True
+                self._resting.pop(ref, None)
         finally:
             held_lease.users -= 1
             held_lease.used = self._clock.monotonic()
