@@ -18,7 +18,7 @@ from tests.history.traces import Trace
 from tests.stage.actors import RING, Actor
 from tests.stage.faults import SHARDERS, SHARDS, Faults
 from tests.stage.rest import Rest
-from tests.stage.setup import CHILDLESS, REBALANCE, RESTORE, STUBBORN, Setup
+from tests.stage.setup import CHILDLESS, LOCKED, REBALANCE, RESTORE, STUBBORN, Setup
 from tests.stage.stage import CONFIGMAPS, RINGS_PATH, WEBSITES, Stage
 from tests.stage.users import Users
 
@@ -26,7 +26,7 @@ FAULT_SECONDS: Final = 12.0
 APART: Final = 0.3, 2.2
 """Seconds between two faults: many at once find more bugs than many in a row."""
 REST_SECONDS: Final = 60.0
-"""So long after the last fault everything is in its place."""
+"""So long after the last fault everything is in its place; thrice that after back-offs."""
 COUNTED_SECONDS: Final = 60.0
 """And so long after everything is in its place every replica has counted it rightly."""
 KEYS: Final = 20
@@ -39,6 +39,8 @@ FAILING_SECONDS: Final = 25.0
 """And so long where requests fail and answers are lost: what fails is tried again later."""
 STUBBORN_SECONDS: Final = 38.0
 """So long some children cannot be written: their parents go on before that."""
+LOCKED_SECONDS: Final = 100.0
+"""So long after the last fault all shards have returned, though no main object can be written."""
 RESTORED: Final = {Kind.KILL, Kind.TERMINATE}
 """All other faults, and lost answers, can hide that etcd was restored (docs/limits.md)."""
 BACKUP_SECONDS: Final = 8.0
@@ -102,7 +104,7 @@ class _Play:
         self.faults = Faults(stage, setup.strategy, self.rng)
         self.planned = list[Fault]()
         self.odd = self.users.odd
-        self.is_stubborn = STUBBORN in setup.extras
+        self.refuses = setup.extras & {STUBBORN, LOCKED}
 
     async def run(self) -> Trace:
         """Play until everything is at rest, or should be; return what happened."""
@@ -110,9 +112,7 @@ class _Play:
         await stage.set_up(self.setup.spec, fence=self.setup.fence)
         await stage.write("POST", "/api/v1/namespaces", {"metadata": {"name": "other"}})
         await stage.deny_creation("websites", unless="object.spec.value > 0")
-        for name in SHARDERS:
-            stage.replica(name)
-        for name in SHARDS:
+        for name in (*SHARDERS, *SHARDS):
             self._start(name)
         await asyncio.sleep(3)
         for _ in range(self.setup.objects):
@@ -137,8 +137,7 @@ class _Play:
             await restoring
             for task in users:
                 task.cancel()
-            await asyncio.sleep((began + STUBBORN_SECONDS - loop.time()) * self.is_stubborn)
-            self.is_stubborn = False
+            await self._permit(began + STUBBORN_SECONDS)
             for actor in self.stage.actors:
                 actor.link.failing.clear()
                 actor.link.lost_answers = 0
@@ -147,6 +146,19 @@ class _Play:
                 task.cancel()
             return self._trace()
 
+    async def _permit(self, at: float) -> None:
+        """Let everything be written again, main objects once all shards have returned."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + LOCKED_SECONDS * (LOCKED in self.refuses)
+        while (away := self._away()) and loop.time() < until:  # noqa: ASYNC110
+            await asyncio.sleep(1)
+        self.odd += away if LOCKED in self.refuses else ()
+        await asyncio.sleep((at - loop.time()) * (STUBBORN in self.refuses))
+        self.refuses = frozenset()
+
+    def _away(self) -> list[str]:
+        return [each for each in self._out_of_place() if "holds no Lease" in each]
+
     async def _rest(self) -> None:
         """Wait until all is in its place; note what is not in the end."""
         free: dict[str, Json] = {"maxMovesPerMinute": None}
@@ -154,7 +166,7 @@ class _Play:
             free["drainTimeout"] = "4m"  # an edit: no event shows a child without label
         await self.users.insist("PATCH", f"{RINGS_PATH}/{RING}", {"spec": {"movement": free}})
         loop = asyncio.get_running_loop()
-        until = loop.time() + REST_SECONDS * (1 + (STUBBORN in self.setup.extras))  # for back-offs
+        until = loop.time() + REST_SECONDS * (3 if self.setup.extras & {STUBBORN, LOCKED} else 1)
         while loop.time() < until:
             await asyncio.sleep(2)
             if self._is_at_rest():
@@ -231,8 +243,9 @@ class _Play:
 
     def _refusal(self, call: Call) -> int:
         """Return the status of what a sharder must not do, or cannot for a while."""
-        is_child = call.method == "PATCH" and "/configmaps/" in call.path
-        if is_child and self.is_stubborn and crc32(call.path.encode()) % 2:
+        is_child = "/configmaps/" in call.path and crc32(call.path.encode()) % 2
+        refused = {STUBBORN: is_child, LOCKED: "/websites/" in call.path}
+        if call.method == "PATCH" and any(refused[each] for each in self.refuses):
             return 500
         return 403 if "/secrets" in call.path else 0
 
@@ -241,7 +254,7 @@ class _Play:
         since = dict[tuple[str, int], tuple[float, object]]()
         is_late = self.setup.errors or "claim" in self.setup.extras  # which the next pass finds
         patience = FAILING_SECONDS if is_late else PROMPT_SECONDS
-        while True:
+        while LOCKED not in self.setup.extras:
             await asyncio.sleep(1)
             now, outages = asyncio.get_running_loop().time(), self.stage.history.outages
             is_calm = not outages or outages[-1].end + PROMPT_SECONDS < now

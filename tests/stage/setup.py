@@ -12,9 +12,9 @@ from tests.stage.users import UNUSUAL
 
 STRATEGIES: Final = ("ConsistentHash", "Rendezvous", "BoundedLoad", "Spread", "LeastLoaded")
 CEILING, BUDGET, REBALANCE, RESTORE = "ceiling", "budget", "rebalance", "restore"
-CHILDLESS, STUBBORN = "childless", "stubborn"
-"""The ring has no controlled resources; some children cannot be written for a while."""
-EXTRAS: Final = (*UNUSUAL, CEILING, BUDGET, REBALANCE, RESTORE, CHILDLESS, STUBBORN)
+CHILDLESS, STUBBORN, LOCKED = "childless", "stubborn", "locked"
+"""The ring has no controlled resources; some children, or all main objects, fail for a while."""
+EXTRAS: Final = (*UNUSUAL, CEILING, BUDGET, REBALANCE, RESTORE, CHILDLESS, STUBBORN, LOCKED)
 """What users do at times, and what the ring or the cluster has at times."""
 EXTRA_SHARE: Final = 0.2
 UNRESTORED: Final = frozenset({"widen", "pause", "invalid"})
@@ -80,7 +80,7 @@ class Setup:
     def unusual(self) -> frozenset[str]:
         """What users do beside the usual."""
         never = UNRESTORED if RESTORE in self.extras else frozenset[str]()
-        never |= {"widen"} if CHILDLESS in self.extras else frozenset()
+        never |= {"widen"} if {CHILDLESS, LOCKED} & self.extras else frozenset()
         return self.extras - never
 
     @property
