@@ -79,10 +79,9 @@ async def test_an_object_that_fails_is_tried_less_and_less_often_and_reported_on
     assert 6 <= len(times) <= 12, times
     assert gaps[0] < 3 < 20 < max(gaps)
     assert world.metric("object_failures_total", **SERIES) == len(times)
-    assert world.events("ShardWriteFailed") == [
-        ("poor", "cannot write the labels of ring demo: " + _said(world))
-    ] * len(world.events("ShardWriteFailed"))
-    assert len(world.events("ShardWriteFailed")) == 1
+    ((name, message),) = world.events("ShardWriteFailed")
+    assert name == "poor"
+    assert "cannot write the labels of ring demo: " in message
     assert world.conditions()["Ready"] == "ReconciliationSucceeded"
 
     await world.put("other")
@@ -94,12 +93,6 @@ async def test_an_object_that_fails_is_tried_less_and_less_often_and_reported_on
     await asyncio.sleep(20)
     assert len(world.events("ShardWriteFailed")) >= 1
     assert len(tried(world, "poor", len(world.calls) - 60)) >= 3, "it begins anew"
-
-
-def _said(world: World) -> str:
-    return world.events("ShardWriteFailed")[0][1].removeprefix(
-        "cannot write the labels of ring demo: "
-    )
 
 
 @pytest.mark.parametrize("label", [OWNER, DRAIN])

@@ -49,8 +49,6 @@ async def test_objects_leave_a_shard_that_is_gone_after_their_children(
         await world.put(f"plain{number}", "p0", SECRETS)
     await world.label("s0", {DRAIN: "true"})
     await asyncio.sleep(2)
-    if world.owner("s1").startswith("p0"):
-        assert world.owner("t0") == "p1"
     world.puppets["p0"].acknowledges = False
     before = len(world.written)
 
