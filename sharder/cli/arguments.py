@@ -110,7 +110,7 @@ def _duration(text: str) -> timedelta:
 def _pair(word: str) -> ObjectRef:
     pair = word.split("/")
     if len(pair) != 2 or not all(map(is_subdomain, pair)):
-        raise ConfigError(f"{word} is not a ServiceAccount; use NAMESPACE/NAME")
+        raise ConfigError(f"{word} is not NAMESPACE/NAME")
     return ObjectRef(*pair)
 
 

@@ -148,7 +148,7 @@ def inject(
     """
     from sharder.cli.injected import print_injected
 
-    if image is None and not uninject:
+    if not image and not uninject:
         raise UsageError("inject needs --image: the one of the sharder, as in the chart's values")
     options = {"--election": str(election or ""), "--health": health or ""}
     given = [word for option in options.items() if option[1] for word in option]

@@ -45,14 +45,12 @@ def injected(manifest: Manifest, image: str, arguments: Sequence[str]) -> Manife
     if problem := _problem(spec):
         name = (manifest.get("metadata") or {}).get("name", "")
         raise ConfigError(f"{manifest['kind']} {name}: {problem}")
-    for container in _entries(spec, "containers"):
+    for container in spec["containers"]:
         mount = {"name": NAME, "mountPath": ACCOUNT, "readOnly": True}
-        _entries(container, "volumeMounts").append(mount)
-        _entries(container, "env").extend(
-            {"name": name, "value": value} for name, value in _ADDRESS.items()
-        )
-    _entries(spec, "initContainers").append(_sidecar(image, arguments))
-    _entries(spec, "volumes").append({"name": NAME, "emptyDir": {"medium": "Memory"}})
+        _add(container, "volumeMounts", mount)
+        _add(container, "env", *({"name": key, "value": _ADDRESS[key]} for key in _ADDRESS))
+    _add(spec, "initContainers", _sidecar(image, arguments))
+    _add(spec, "volumes", {"name": NAME, "emptyDir": {"medium": "Memory"}})
     grace = spec.get("terminationGracePeriodSeconds")
     spec["terminationGracePeriodSeconds"] = HANDOVER_SECONDS + (
         DEFAULT_GRACE if grace is None else grace
@@ -145,12 +143,9 @@ def _has_proxy(spec: Manifest) -> bool:
     return any(each["name"] == NAME for each in spec.get("initContainers") or ())
 
 
-def _entries(holder: Manifest, field: str) -> list[Manifest]:
-    """Return a list to add to; templates leave fields empty, which YAML reads as null."""
-    if holder.get(field) is None:
-        holder[field] = []
-    entries: list[Manifest] = holder[field]
-    return entries
+def _add(holder: Manifest, field: str, *entries: Manifest) -> None:
+    """Add to a list, which can be null, as templates leave it, or shared by an anchor of YAML."""
+    holder[field] = [*(holder.get(field) or ()), *entries]
 
 
 def _drop(holder: Manifest, field: str) -> None:

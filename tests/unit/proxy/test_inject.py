@@ -24,9 +24,9 @@ spec:
       initContainers: [{name: migrate, image: m}]
       containers:
       - name: manager
-        env: [{name: A, value: b}, {name: P, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
+        env: &e [{name: A, value: b}, {name: P, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
         volumeMounts: [{name: v, mountPath: /v}]
-      - {name: other}
+      - {name: other, env: *e}
       volumes: [{name: v, emptyDir: {}}]
 """
 
@@ -38,6 +38,7 @@ def test_the_controller_reaches_the_api_server_through_the_proxy() -> None:
     assert (proxy["restartPolicy"], proxy["args"][:2]) == ("Always", ["proxy", "jobs"])
     for container in spec["containers"]:
         env = {each["name"]: each.get("value") for each in container["env"]}
+        assert len(env) == len(container["env"])
         assert env["KUBERNETES_SERVICE_HOST"] == "127.0.0.1"
         assert env["KUBERNETES_SERVICE_PORT"] in proxy["args"]
         mount = container["volumeMounts"][-1]
@@ -77,12 +78,6 @@ def test_the_items_of_a_list_get_the_proxy_too() -> None:
     assert without(once) == items
 
 
-def test_other_manifests_stay_as_they_are() -> None:
-    service = {"kind": "Service", "spec": {}}
-
-    assert injected(service, "sharder:1", ["jobs"]) == without(service) == service
-
-
 OWN_WAYS = (
     {"args": ["--kubeconfig=/etc/kubeconfig"]},
     {"command": ["manager", "--master", "https://x"]},
@@ -108,8 +103,21 @@ def test_what_cannot_be_served_is_refused(field: str, value: object) -> None:
         injected(manifest, "sharder:1", ["jobs"])
 
 
-def test_what_is_no_manifest_is_an_error_of_the_user(tmp_path: Path) -> None:
-    (file := tmp_path / "values.yaml").write_text("- a\n- b\n")
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [("- a", "no manifest"), ("{kind: Deployment}", "spec"), ("{kind: DaemonSet}", "no Deploy")],
+)
+def test_what_has_no_controller_is_refused(tmp_path: Path, text: str, error: str) -> None:
+    (file := tmp_path / "values.yaml").write_text(text)
 
-    with pytest.raises(UsageError, match=r"values\.yaml"):
+    with pytest.raises(UsageError, match=rf"values\.yaml.*{error}"):
         print_injected(str(file), "sharder:1", ["jobs"])
+
+
+def test_texts_stay_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = DEPLOYMENT.replace("value: b", "value: ['7e12', '0o17', 'y']")
+    (file := tmp_path / "a.yaml").write_text(text)
+    print_injected(str(file), "sharder:1", ["jobs"])
+
+    printed = capsys.readouterr().out
+    assert all(f"- {each}\n" in printed for each in ("'7e12'", "'0o17'", "'y'"))
