@@ -9,7 +9,7 @@ import logging
 import os
 import ssl
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from sharder.core.errors import Unavailable
+from sharder.core.errors import ConfigError, Unavailable
 from sharder.kube.access import REFRESH_SECONDS, Access
 from sharder.proxy.server import MAX_BODY, ProxyServer
 from sharder.runtime.child_process import in_child
@@ -49,7 +49,17 @@ class Entrance:
     async def open(
         self, server: ProxyServer, access: Access, clock: Clock
     ) -> AsyncGenerator[None, None]:
-        """Serve on the loopback, and keep the files as new as the token of `access`."""
+        """Serve on the loopback, and keep the files as new as the token of `access`.
+
+        Raises:
+            ConfigError: `access` has no token.
+        """
+        with suppress(Unavailable):
+            if (self.kubeconfig or self.account) and not await access.authorization.header():
+                raise ConfigError(
+                    "the controller needs a token: run the proxy with a kubeconfig that has one, "
+                    "not a client certificate"
+                )
         authority, serving = await _issued()
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_route("*", "/{path:.*}", server.handle)

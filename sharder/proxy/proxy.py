@@ -103,7 +103,11 @@ class Proxy:
 
     async def _until_working(self, view: View, handled: Handled) -> None:
         """Wait for the controller: only then this shard can work on objects."""
-        while view.absence(0):
+        said = ""
+        while reason := view.absence(0):
+            if reason != said:
+                said = reason
+                _log.info("this is no shard yet: %s", reason)
             await self.clock.sleep(_POLL_SECONDS)
         _log.info("the controller watches %s", ", ".join(map(str, handled)))
 

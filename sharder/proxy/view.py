@@ -103,13 +103,14 @@ class View:
 
     def absence(self, seconds: float) -> str:
         """Return why the controller does not work for `seconds`, empty if it does."""
+        since = f" for {seconds:g} s" if seconds else ""
         if self.lock.is_late(seconds):
-            return f"the controller has not renewed its Lease for {seconds:g} s"
+            return f"the controller has not renewed its Lease{since}"
         if self.health is not None and self.health.is_late(seconds):
-            return f"the controller's health endpoint has not answered for {seconds:g} s"
+            return f"the controller's health endpoint has not answered{since}"
         for resource in self._handled:
             if self.streams.is_unwatched(resource, seconds):
-                return f"the controller has not watched {resource} for {seconds:g} s"
+                return f"the controller has not watched {resource}{since}"
         return ""
 
     def open(self, left: Callable[[], float]) -> None:

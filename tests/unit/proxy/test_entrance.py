@@ -2,12 +2,14 @@
 
 import ssl
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import aiohttp
+import pytest
 import yaml
 from aiohttp import web
 
+from sharder.core.errors import ConfigError
 from sharder.kube.access import Access, Authorization, Token
 from sharder.proxy.entrance import Entrance
 from sharder.runtime.clock import SystemClock
@@ -20,6 +22,14 @@ async def echo(request: web.Request) -> web.Response:
 
 async def token() -> Token:
     return Token("secret")
+
+
+async def test_a_controller_without_a_token_is_refused(tmp_path: Path) -> None:
+    entrance = Entrance(port=0, kubeconfig=tmp_path / "config", account=None, namespace="demo")
+    none = Authorization(AsyncMock(return_value=Token("")))
+
+    with pytest.raises(ConfigError, match="needs a token"):
+        await entrance.open(Mock(), Mock(authorization=none), SystemClock()).__aenter__()
 
 
 async def test_requests_can_be_as_long_as_the_api_server_takes_them(tmp_path: Path) -> None:

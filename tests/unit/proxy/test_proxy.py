@@ -5,7 +5,7 @@ import logging
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import msgspec
 import pytest
@@ -57,3 +57,12 @@ async def test_it_waits_for_an_api_server_and_is_ready_while_it_watches(
     proxy.stop()
     await cluster.advance(5)
     await serving
+
+
+async def test_it_says_what_it_waits_for(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    clock = Mock(sleep=AsyncMock())
+    view = Mock(absence=Mock(side_effect=["no health", "no health", "no watch", ""]))
+    await Proxy(RING, Mock(), options=Options(), clock=clock, rng=Mock())._until_working(view, {})
+
+    assert [record.args for record in caplog.records[:-1]] == [("no health",), ("no watch",)]
