@@ -5,6 +5,7 @@ from math import inf
 
 from sharder.cli.cluster import Cluster
 from sharder.cli.cluster_view import view_of
+from sharder.cli.output import warn
 from sharder.cli.reports import ObjectRow, ObjectsReport, ObjectState
 from sharder.core.api.lease import format_time, parse_time
 from sharder.core.keys import main_key
@@ -31,6 +32,10 @@ async def objects(
         async for row in _rows(cluster, snapshot, _selector(snapshot, wanted, shard), wanted)
         if wanted in {None, row.state} and shard in {None, row.shard}
     ]
+    known = snapshot.members.namespaces
+    if shard and not rows and shard not in known:
+        names = ", ".join(sorted(known)) or "none"
+        warn(f"ring {snapshot.name} has no shard {shard}; its shards: {names}")
     now = format_time(cluster.now)
     return ObjectsReport(ring=snapshot.name, time=now, objects=tuple(sorted(rows, key=_order)))
 
