@@ -1,6 +1,6 @@
 """How the chart keeps replicas running, apart from each other, and reachable, but by few."""
 
-from tests.chart.rendering import Helm, decode_manifests, find, pod_of
+from tests.chart.rendering import Helm, find, pod_of
 
 LABELS = {"app.kubernetes.io/name": "sharder", "app.kubernetes.io/instance": "sharder"}
 SELECTED = {"matchLabels": LABELS}
@@ -44,10 +44,6 @@ def test_the_service_leads_to_the_ports_of_the_pods_of_the_release(default: str)
     }
     assert LABELS.items() <= pod.metadata.labels.items()
     assert {"webhook", "metrics"} <= pod.ports.keys()
-
-
-def test_there_is_no_network_policy_unless_it_is_wanted(default: str) -> None:
-    assert "NetworkPolicy" not in {each.kind for each in decode_manifests(default)}
 
 
 def test_a_network_policy_opens_the_three_ports_of_the_pods(helm: Helm) -> None:

@@ -49,6 +49,7 @@ def stop(duration: str, seconds: int) -> Mapping[str, object]:
             {"config": {"certificates": {"mode": "Files"}}},
             r"mode Files needs config\.webhook\.config\.clientConfig\.caBundle, or an annotation",
         ),
+        ({"config": {"leaderElection": {"leaderElect": False}}}, "needs replicaCount 1"),
         (
             {"rings": [{"name": "web", "resources": [], "spec": {"movement": {}}}]},
             "rings: web has a spec, which needs create: set create to true",
@@ -74,7 +75,6 @@ def stop(duration: str, seconds: int) -> Mapping[str, object]:
                 stop("30s", 30),
                 stop("1m30.5s", 90),
                 stop("1h", 600),
-                stop("60000ms", 60),
             )
         ],
     ],
