@@ -4,23 +4,43 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import yaml
 
 from sharder.cli.command import UsageError
 from sharder.proxy.inject import KINDS, Manifest, injected, without
 
+_KEPT: Final = "!kept"
+"""The tag of a scalar without quotes that PyYAML can read otherwise than kubectl does."""
+
+_VARYING: Final = re.compile(
+    r"(?:(?!(?:0|-?[1-9][0-9]*)$)[-+]?\.?[0-9][-+.:\w ]*|[yYnN])$", re.ASCII
+)
+"""What one of them can read as a number, a boolean or a time, and the other one as a text."""
+
+_RESOLVERS: Final = yaml.SafeLoader.yaml_implicit_resolvers | {
+    first: [(_KEPT, _VARYING), *yaml.SafeLoader.yaml_implicit_resolvers.get(first, ())]
+    for first in "-+.0123456789yYnN"
+}
+
+
+class _Kept(str):
+    """Such a scalar: it is printed as it stands in the file."""
+
+    __slots__ = ()
+
+
+class _Loader(yaml.SafeLoader):
+    yaml_implicit_resolvers = _RESOLVERS
+
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes also the texts that kubectl, other than PyYAML, reads as numbers or booleans."""
+    yaml_implicit_resolvers = _RESOLVERS
 
 
-_Dumper.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"(?:[-+]?[0-9._]+[eE][-+]?[0-9]+|0o[0-7]+)$"),
-    list("-+.0123456789"),
-)
-_Dumper.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("[yYnN]$"), list("yYnN"))
+_Loader.add_constructor(_KEPT, lambda _, node: _Kept(node.value))
+_Dumper.add_representer(_Kept, lambda dumper, text: dumper.represent_scalar(_KEPT, text))
 
 
 def print_injected(file: str, image: str | None, arguments: Sequence[str]) -> None:
@@ -35,7 +55,7 @@ def print_injected(file: str, image: str | None, arguments: Sequence[str]) -> No
     """
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
-        manifests = [each for each in yaml.safe_load_all(text) if each is not None]
+        manifests = [each for each in yaml.load_all(text, _Loader) if each is not None]
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UsageError(f"cannot read {file}: {error}") from error
     try:

@@ -114,10 +114,10 @@ def test_what_has_no_controller_is_refused(tmp_path: Path, text: str, error: str
         print_injected(str(file), "sharder:1", ["jobs"])
 
 
-def test_texts_stay_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = DEPLOYMENT.replace("value: b", "value: ['7e12', '0o17', 'y']")
-    (file := tmp_path / "a.yaml").write_text(text)
+def test_scalars_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = "'7e12', '0o17', 'y', '08', '0XF', 1e3, 1:30, 2020-01-01T00:00:00Z"
+    (file := tmp_path / "a.yaml").write_text(DEPLOYMENT.replace(": b", f": [{texts}]"))
     print_injected(str(file), "sharder:1", ["jobs"])
 
     printed = capsys.readouterr().out
-    assert all(f"- {each}\n" in printed for each in ("'7e12'", "'0o17'", "'y'"))
+    assert all(f"- {each}\n" in printed for each in texts.split(", "))
