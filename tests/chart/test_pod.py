@@ -12,11 +12,11 @@ from webhook.app import health_app
 DIGEST = f"sha256:{'0a' * 32}"
 
 
-def test_a_new_pod_comes_before_an_old_one_goes(default: str) -> None:
-    strategy = find(default, "Deployment", "sharder").spec["strategy"]
-
-    rolling = {"maxSurge": 1, "maxUnavailable": 0}
-    assert strategy == {"type": "RollingUpdate", "rollingUpdate": rolling}
+def test_a_new_pod_comes_before_an_old_one_goes_unless_both_would_lead(helm: Helm) -> None:
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    lone = {"replicaCount": 1, "config": {"leaderElection": {"leaderElect": False}}}
+    for values, strategy in (({}, rolling), (lone, {"type": "Recreate"})):
+        assert find(helm.template(values), "Deployment", "sharder").spec["strategy"] == strategy
 
 
 @pytest.mark.parametrize("reason", [None, "starting"])
