@@ -72,4 +72,5 @@ def print_injected(file: str, image: str | None, arguments: Sequence[str]) -> No
 
 def _kinds(manifest: Manifest) -> set[str]:
     """Return the kind of a manifest, or those of the items of a list."""
-    return {each.get("kind", "") for each in (manifest, *(manifest.get("items") or ()))}
+    is_list = manifest.get("kind") == "List"
+    return set().union(*map(_kinds, manifest["items"])) if is_list else {manifest.get("kind", "")}

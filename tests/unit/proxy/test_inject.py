@@ -105,7 +105,7 @@ def test_what_cannot_be_served_is_refused(field: str, value: object) -> None:
 
 @pytest.mark.parametrize(
     ("text", "error"),
-    [("- a", "no manifest"), ("{kind: Deployment}", "spec"), ("{kind: DaemonSet}", "no Deploy")],
+    [("- a", "no man"), ("kind: Deployment", "spec"), ("items: [kind: Deployment]", "no Dep")],
 )
 def test_what_has_no_controller_is_refused(tmp_path: Path, text: str, error: str) -> None:
     (file := tmp_path / "values.yaml").write_text(text)
