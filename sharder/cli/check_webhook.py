@@ -9,7 +9,7 @@ from typing import Final
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.diagnosis.finding import Unread
-from sharder.core.diagnosis.installation import probe_of, relabelled
+from sharder.core.diagnosis.installation import NO_RESOURCES, probe_of, relabelled
 from sharder.core.errors import ApiError
 from sharder.core.names import drain_label, owner_label
 from sharder.core.ring.build import roles_of
@@ -33,6 +33,8 @@ async def answer(
     Raises:
         Unread: neither is possible.
     """
+    if not roles_of(ring):
+        raise Unread(*NO_RESOURCES)
     spaces, reasons = sorted(namespaces), list[str]()
     if not spaces:
         raise Unread("the ring selects no namespace", "label a namespace, or correct the ring")

@@ -194,6 +194,9 @@ def warnings(old: ControllerRing | None, new: ControllerRing) -> tuple[str, ...]
         " `steering: Authorized` for the ring in the chart": (
             was_off and rebalance.strategy is not none.NONE
         ),
+        "spec.resources: without it, no object is assigned: list resources": (
+            not new.spec.resources
+        ),
         "spec.shardNamespaces: without it, any user who can create Leases in any namespace"
         " can join the ring: list the namespaces of its shards": not new.spec.shard_namespaces,
     }

@@ -169,6 +169,12 @@ CONFIGURATION, WEBHOOK = "configuration", "webhook"
 NO_SHARD: Final = "sharder-check"
 """The owner label of a probe."""
 
+NO_RESOURCES: Final = (
+    "the ring has no resources, so it assigns nothing",
+    "list resources in spec.resources",
+)
+"""What a check of a ring without resources finds, and what to do."""
+
 _KINDS: Final = {"configmaps": "ConfigMap", "secrets": "Secret"}
 """Resources of the core group whose objects can be created without content."""
 
@@ -208,6 +214,8 @@ def configuration(
 
     `trusts` returns whether a caBundle contains the authority of the serving certificate.
     """
+    if not roles_of(ring):
+        return warn(CONFIGURATION, *NO_RESOURCES)
     name = f"MutatingWebhookConfiguration {webhook_configuration(ring.name)}"
     if found is None:
         advice = (

@@ -202,6 +202,7 @@ def test_a_configuration_is_there_and_trusts_the_certificate(
     found: WebhookConfiguration | None, level: Level
 ) -> None:
     assert configuration(ring(), found, lambda bundle: bundle == "ours").level is level
+    assert configuration(over(), found, bool).said.startswith("the ring has no resources")
 
 
 def test_an_existing_object_is_tried_with_the_label_of_no_shard() -> None:

@@ -12,7 +12,7 @@ def ring_with(**spec: object) -> ControllerRing:
     return msgspec.convert({"metadata": {"name": "demo"}, "spec": spec}, ControllerRing)
 
 
-NAMED = {"shardNamespaces": ["own"]}
+NAMED = {"resources": [{"resource": "secrets"}], "shardNamespaces": ["own"]}
 
 
 def changed(old: str, new: str) -> tuple[str, ...]:
@@ -36,22 +36,26 @@ def test_a_ring_that_begins_to_rebalance_is_warned_of_once() -> None:
     assert warnings(of, of) == ()
 
 
-def test_a_threshold_that_may_find_nothing_is_warned_of() -> None:
-    of = ring_with(rebalance={"strategy": "ResourceBalance"}, **NAMED)
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (
+            {"rebalance": {"strategy": "ResourceBalance"}},
+            "spec.rebalance.threshold: with Auto nothing moves when all shards are equally bad, or"
+            ' when there are only two: write a number such as "0.15" to move objects in these'
+            " cases too",
+        ),
+        (
+            {"rebalance": {"strategy": "EvenLoad", "threshold": "0.15"}},
+            "spec.rebalance.threshold: EvenLoad ignores it and uses minGain: remove it",
+        ),
+        ({"resources": []}, "spec.resources: without it, no object is assigned: list resources"),
+    ],
+)
+def test_a_field_without_effect_is_warned_of(spec: dict[str, object], said: str) -> None:
+    of = ring_with(**NAMED | spec)
 
-    assert warnings(of, of) == (
-        "spec.rebalance.threshold: with Auto nothing moves when all shards are equally bad, or"
-        ' when there are only two: write a number such as "0.15" to move objects in these cases'
-        " too",
-    )
-
-
-def test_a_threshold_that_nothing_looks_at_is_warned_of() -> None:
-    of = ring_with(rebalance={"strategy": "EvenLoad", "threshold": "0.15"}, **NAMED)
-
-    assert warnings(of, of) == (
-        "spec.rebalance.threshold: EvenLoad ignores it and uses minGain: remove it",
-    )
+    assert warnings(of, of) == (said,)
 
 
 @pytest.mark.parametrize("strategy", list(StrategyName))
