@@ -195,7 +195,7 @@ def cleanup(
     resource: Annotated[
         Sequence[str],
         "RESOURCE",
-        "Resource, such as secrets or deployments.apps; repeat for several.",
+        "Plural name and group, such as secrets or deployments.apps; repeat for several.",
     ],
     dry_run: DryRun,
 ) -> None:

@@ -90,7 +90,9 @@ async def discover(client: Client, resource: GroupResource) -> Resource:
     Raises:
         NotFound: the API server does not serve the resource.
     """
-    missing = f"the API server does not serve {resource}: install its CRD, or correct the name"
+    missing = (
+        f"the API server does not serve {resource}: install its CRD, or correct its name or group"
+    )
     if not resource.group:
         group = _Group(versions=(_Version(_CORE_VERSION),))
         root = "/api"

@@ -30,7 +30,7 @@ async def test_the_preferred_version_is_looked_up_until_it_is_installed_and_once
     script.then((404, {}), (200, GROUP), serving("widgets/status", "widgets"))
     objects = KubeObjects(client)
 
-    with pytest.raises(NotFound, match=r"widgets\.example\.com: install its CRD"):
+    with pytest.raises(NotFound, match=r"widgets\.example\.com: .*correct its name or group"):
         await objects.find(WIDGETS)
     first, again = [await objects.find(WIDGETS) for _ in range(2)]
 
