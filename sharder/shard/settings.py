@@ -4,7 +4,7 @@ import os
 import socket
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from math import inf
 from pathlib import Path
@@ -214,7 +214,8 @@ def settings_from(
     try:
         return msgspec.convert({**given, **named, "lease": given}, Settings)
     except msgspec.ValidationError as error:  # of the times of the Lease
-        raise ConfigError(str(error).partition(" - at ")[0]) from error
+        variables = ", ".join(f"SHARD_{each.name.upper()}" for each in fields(LeaseTiming))
+        raise ConfigError(f"{variables}: {str(error).partition(' - at ')[0]}") from error
 
 
 def _number(text: str) -> int:

@@ -39,7 +39,9 @@ class LeaseTiming:
         """Reject times with which two processes, or none, could hold the Lease."""
         if not self.lease_duration > self.renew_deadline > self.retry_period > 0:
             raise ValueError(
-                f"a lease needs duration > renew deadline > retry period > 0, not {self}"
+                "a lease needs duration > renew deadline > retry period > 0, not "
+                f"{self.lease_duration}s > {self.renew_deadline:g}s > {self.retry_period:g}s: set "
+                "all three"
             )
 
 
