@@ -124,6 +124,8 @@ def pin(
         *words, shard = words  # argparse gives OBJECT all words
         if not words:
             raise UsageError("the following arguments are required: SHARD")
+    elif "/" in words[0] and "/" not in words[-1]:
+        raise UsageError("give no SHARD with --remove")
     from sharder.cli import steering
 
     objects = [(ring, target) for target in targets(words, namespace)]

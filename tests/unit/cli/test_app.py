@@ -109,7 +109,7 @@ def test_help_calls_the_program_as_it_was_called(capsys: pytest.CaptureFixture[s
         (["explain", "demo", "secrets", "a", "b"], "name one object"),
         (["pin", "demo", "secret/a"], "required: SHARD"),
         (["pin", "demo", "secret/a", "--remove", "-n", ""], "--namespace is empty"),
-        (["pin", "demo", "secret/a", "b", "--remove"], "secret/a b is not an object"),
+        (["pin", "demo", "secret/a", "b", "--remove"], "give no SHARD with --remove"),
         (["objects", "demo", "--draining", "--apart"], "give one of --draining, --unassigned"),
         (["fence", "demo"], "required: --service-account"),
         (["fence", "demo", "--service-account", "a"], "a is not NAMESPACE/NAME"),
