@@ -1,6 +1,7 @@
 """Run the command line: exit codes, errors in one line, and help."""
 
 import gc
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from errno import EBADF, EDQUOT, EFBIG, EIO, ENOSPC
@@ -39,6 +40,8 @@ _DEPRECATED: Final = {
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 wrong usage."""
+    if sys.stdout is None:  # closed: let writes fail, as those of other programs do
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     name = Path(sys.argv[0]).name
     code = run_command(sys.argv[1:], name.replace("kubectl-", "kubectl "))
     gc.freeze()  # otherwise the interpreter collects garbage in all modules before it exits
