@@ -32,10 +32,10 @@ def run(call: Call, *, namespace: str, port: int, browse: bool) -> None:
     `namespace` is that of the sharder.
 
     Raises:
-        SharderError: there is no leader, or it cannot be reached.
+        SharderError: there is no leader, it cannot be reached, or the port is not free.
     """
+    port, is_open = _free_port(port), False
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    port, is_open = port or _free_port(), False
     find = partial(call.read, partial(_leader, namespace=namespace))
     with suppress(KeyboardInterrupt):
         while True:
@@ -102,6 +102,10 @@ def _open(leader: str, port: int, *, browse: bool) -> None:
         webbrowser.open(address)
 
 
-def _free_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        return int(free.getsockname()[1])
+def _free_port(port: int) -> int:
+    """Return the port if it is free, or any free one for 0."""
+    try:
+        with closing(socket.create_server(("127.0.0.1", port))) as free:
+            return int(free.getsockname()[1])
+    except (OSError, OverflowError) as error:
+        raise ConfigError(f"cannot listen on port {port}: {error}; give another --port") from error

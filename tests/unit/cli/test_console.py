@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sharder.cli.app import run_command
 from tests.unit.cli.terminal import Terminal
 
 PROGRAM = [sys.executable, "-c", "from sharder.cli import main; main()", "console", "--no-browser"]
@@ -59,3 +61,10 @@ def test_without_a_leader_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixtu
 
     assert process.returncode == 1
     assert complaints.startswith("sharder: no replica leads: run sharder check")
+
+
+def test_a_port_of_another_program_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        assert run_command(["console", "--port", str(other.getsockname()[1])]) == 1
+
+    assert "cannot listen on port" in capsys.readouterr().err
