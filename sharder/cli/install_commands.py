@@ -14,7 +14,13 @@ from typing import Annotated, Final, Literal, TypeAlias
 from sharder.cli.arguments import DryRun, Ring, Rings, SecretName, SharderNamespace
 from sharder.cli.command import Call, UsageError, command
 from sharder.core.errors import SharderError
-from sharder.core.names import SYSTEM_NAMESPACE, GroupResource, ObjectRef
+from sharder.core.names import (
+    SYSTEM_NAMESPACE,
+    GroupResource,
+    ObjectRef,
+    is_label_value,
+    is_subdomain,
+)
 from sharder.core.texts import counted
 
 CERTIFICATES: Final = "sharder-certificates"
@@ -150,6 +156,8 @@ def inject(
 
     if not image and not uninject:
         raise UsageError("inject needs --image: the one of the sharder, as in the chart's values")
+    if not uninject and not (is_label_value(ring) and is_subdomain(ring)):
+        raise UsageError(f"{ring!r} is not a valid name of a ControllerRing")
     options = {"--election": str(election or ""), "--health": health or ""}
     given = [word for option in options.items() if option[1] for word in option]
     given += [word for each in read_others for word in ("--read-others", str(each))]

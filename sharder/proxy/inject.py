@@ -17,6 +17,7 @@ Manifest: TypeAlias = dict[str, Any]
 NAME: Final = "sharder-proxy"
 ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 OWN: Final = "/run/sharder-proxy"
+OS_LABEL: Final = "kubernetes.io/os"
 PORT: Final = 16443
 DEFAULT_GRACE: Final = 30
 KINDS: Final = frozenset(("Deployment", "StatefulSet"))
@@ -83,6 +84,9 @@ def _problem(spec: Manifest) -> str:
         return "the proxy needs the token of the service account: mount it"
     if spec.get("hostNetwork"):
         return "with hostNetwork, two proxies of a node would share a port"
+    systems = (spec.get("os") or {}).get("name"), (spec.get("nodeSelector") or {}).get(OS_LABEL)
+    if "windows" in systems:
+        return "the proxy has no image for Windows"
     for container in spec.get("containers") or ():
         name, mounts = container["name"], container.get("volumeMounts") or ()
         if any(str(mount.get("mountPath", "")).rstrip("/") == ACCOUNT for mount in mounts):

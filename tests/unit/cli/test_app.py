@@ -115,6 +115,7 @@ def test_help_calls_the_program_as_it_was_called(capsys: pytest.CaptureFixture[s
         (["fence", "demo", "--service-account", "a"], "a is not NAMESPACE/NAME"),
         (["fence", "demo", "--service-account", 'a/b"'], 'a/b" is not NAMESPACE/NAME'),
         (["inject", "demo", "--image", ""], "inject needs --image"),
+        (["inject", "Demo", "--image", "x"], "'Demo' is not a valid name of a ControllerRing"),
         (["proxy", "demo", "--port", "x"], "argument --port: invalid int value: 'x'"),
         (["evacuate", "a", "b", "--timeout", "5m"], "--timeout needs --wait"),
         (["evacuate", "a", "b", "--wait", "--timeout", "5"], "'5' is not a duration"),

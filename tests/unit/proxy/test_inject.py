@@ -92,6 +92,8 @@ OWN_WAYS = (
     [
         ("automountServiceAccountToken", False),
         ("hostNetwork", True),
+        ("os", {"name": "windows"}),
+        ("nodeSelector", {"kubernetes.io/os": "windows"}),
         *(("containers", [{"name": "a", **each}]) for each in OWN_WAYS),
     ],
 )
