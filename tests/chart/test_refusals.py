@@ -49,6 +49,11 @@ def stop(duration: str, seconds: int) -> Mapping[str, object]:
             {"config": {"certificates": {"mode": "Files"}}},
             r"mode Files needs config\.webhook\.config\.clientConfig\.caBundle, or an annotation",
         ),
+        (health(":8080"), r"health\.bindAddress and config\.metrics\.bindAddress .* port 8080"),
+        (
+            {"config": {"webhook": {"server": {"port": 8082}}}},
+            r"console\.bindAddress and config\.webhook\.server\.port have the same port 8082",
+        ),
         ({"config": {"leaderElection": {"leaderElect": False}}}, "needs replicaCount 1"),
         (
             {"rings": [{"name": "web", "resources": [], "spec": {"movement": {}}}]},

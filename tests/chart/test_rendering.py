@@ -14,9 +14,10 @@ def test_everything_has_the_name_of_the_release(helm: Helm) -> None:
 def test_another_release_shares_no_name_but_the_crd(helm: Helm) -> None:
     ours = {each.metadata.name for each in decode_manifests(helm.template())}
 
-    theirs = {each.metadata.name for each in decode_manifests(helm.template(release="other"))}
+    theirs = {each.metadata.name for each in decode_manifests(helm.template(release="other.1"))}
 
     assert ours & theirs == {CRD_NAME}
+    assert not [name for name in theirs - ours if "." in name]  # a Service cannot have it
 
 
 def test_helm_leaves_the_webhooks_to_the_sharder(default: str) -> None:
