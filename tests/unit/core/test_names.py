@@ -6,13 +6,10 @@ from sharder.core.names import RingName
 RING = RingName("demo")
 
 
-def test_labels_and_annotation_carry_the_ring_behind_the_slash() -> None:
+def test_what_stands_on_the_wire_is_as_in_the_reference() -> None:
     assert names.owner_label(RING) == "shard.alpha.sharding.timebertt.dev/demo"
     assert names.drain_label(RING) == "drain.alpha.sharding.timebertt.dev/demo"
     assert names.next_annotation(RING) == "next.alpha.sharding.timebertt.dev/demo"
-
-
-def test_the_webhook_of_a_ring_is_named_and_reached_as_in_the_reference() -> None:
     assert names.webhook_configuration(RING) == "controllerring-demo"
     assert names.webhook_path(RING) == "/webhooks/sharder/controllerring/demo"
     assert names.webhook_path(RING, "0a") == "/0a/webhooks/sharder/controllerring/demo"
