@@ -28,6 +28,7 @@ from sharder.runtime.pem_file import readable
 HOST: Final = "127.0.0.1"
 MAX_HEAD: Final = 1024 * 1024
 """Bytes of a URL or a header: as the API server accepts, for long selectors."""
+_BEARER: Final = "Bearer "
 
 _log = logging.getLogger(__name__)
 
@@ -55,10 +56,11 @@ class Entrance:
             ConfigError: `access` has no token.
         """
         with suppress(Unavailable):
-            if (self.kubeconfig or self.account) and not await access.authorization.header():
+            header = await access.authorization.header()
+            if (self.kubeconfig or self.account) and not header.startswith(_BEARER):
                 raise ConfigError(
                     "the controller needs a token: run the proxy with a kubeconfig that has one, "
-                    "not a client certificate"
+                    "not a client certificate or a password"
                 )
         authority, serving = await _issued()
         app = web.Application(client_max_size=MAX_BODY)
@@ -93,7 +95,7 @@ class Entrance:
         written = ""
         while True:
             try:
-                token = (await access.authorization.header()).removeprefix("Bearer ")
+                token = (await access.authorization.header()).removeprefix(_BEARER)
             except Unavailable as error:
                 _log.warning("the controller keeps its token: %s", error)
                 token = written

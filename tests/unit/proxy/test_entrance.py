@@ -21,12 +21,12 @@ async def echo(request: web.Request) -> web.Response:
 
 
 async def token() -> Token:
-    return Token("secret")
+    return Token("Bearer secret")
 
 
 async def test_a_controller_without_a_token_is_refused(tmp_path: Path) -> None:
     entrance = Entrance(port=0, kubeconfig=tmp_path / "config", account=None, namespace="demo")
-    none = Authorization(AsyncMock(return_value=Token("")))
+    none = Authorization(AsyncMock(return_value=Token("Basic YTpi")))
 
     with pytest.raises(ConfigError, match="needs a token"):
         await entrance.open(Mock(), Mock(authorization=none), SystemClock()).__aenter__()
