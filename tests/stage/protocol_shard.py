@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from typing_extensions import override
 
-from sharder.core.api.lease import Lease, format_time
+from sharder.core.api.lease import Lease, LeaseSpec, format_time
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject
 from sharder.core.errors import ApiError, Conflict, Expired, NotFound
 from sharder.core.names import RING_LABEL, ObjectRef, drain_label, owner_label
@@ -54,8 +54,8 @@ class ProtocolShard(Actor):
         self._known: dict[ObjectRef, PartialObject] = {}
         self._working: dict[ObjectRef, asyncio.Task[None]] = {}
         self._stop = asyncio.Event()
-        self._seen = "", 0.0
-        """The version of a Lease that another holds, and since when."""
+        self._seen = LeaseSpec(), 0.0
+        """What another holder has in the Lease, and since when."""
 
     @override
     def stop(self) -> None:
@@ -114,9 +114,9 @@ class ProtocolShard(Actor):
 
     def _is_over(self, lease: Lease) -> bool:
         """Return whether another holder has not renewed for its duration, on our clock."""
-        version, now = lease.metadata.resource_version, self.clock.monotonic()
-        if self._seen[0] != version:
-            self._seen = version, now
+        now = self.clock.monotonic()
+        if self._seen[0] != lease.spec:
+            self._seen = lease.spec, now
         waited = now - self._seen[1]
         return waited > (lease.spec.lease_duration_seconds or 0)
 
