@@ -115,10 +115,9 @@ class Failures:
     async def failed(
         self, key: ObjectKey, obj: PartialObject, error: ApiError | InvalidObject
     ) -> None:
-        """Double the object's back-off, and retry the object after it.
+        """Retry the object after as long again as it has failed by now.
 
-        A try before its end changes nothing, else children of a parent that moves often would wait
-        for much longer than they have failed.
+        A try before that changes nothing: children of a parent that moves often are tried often.
         Each reason is reported once, as an Event on the object, until a write succeeds; a busy
         server is reported only after two failures in a row.
         """
@@ -129,15 +128,18 @@ class Failures:
         record, part = self._table.record(key), self._parts.setdefault(key.part, _Part())
         part.failing += not record.failures
         part.in_a_row += 1
-        meta, since = obj.metadata, record.states.get(State.UNASSIGNED)
+        meta, unassigned = obj.metadata, record.states.get(State.UNASSIGNED)
+        failing, now = record.states[State.FAILING], self._clock.monotonic()
         had_owner = meta.label(owner_label(ring))
-        if had_owner and since and is_older(meta.resource_version, than=since.version):
-            record.failures = 0  # it was released meanwhile, so a write had its effect
-        now = self._clock.monotonic()
+        if had_owner and unassigned and is_older(meta.resource_version, than=unassigned.version):
+            # It was released meanwhile, so a write had its effect.
+            record.failures, record.states[State.FAILING] = 0, failing._replace(since=now)
         seconds = record.not_before - now if record.failures else 0.0
         if seconds <= 0:
             record.failures += 1
-            seconds = BACKOFF.delay(record.failures, self._ports.rng)
+            lasted = now - record.states[State.FAILING].since
+            longest = min(BACKOFF.base + lasted, BACKOFF.cap)
+            seconds = longest * (1 + self._ports.rng.random()) / 2
         if part.rejects_all and part.probe_at <= now:
             seconds = min(seconds, PROBE_SECONDS)
             part.probe_at = now + seconds
