@@ -252,7 +252,8 @@ class _Play:
     async def _watch(self) -> None:
         """Note what a leader leaves undone while its ring does not change."""
         since = dict[tuple[str, int], tuple[float, object]]()
-        is_late = self.setup.errors or "claim" in self.setup.extras  # which the next pass finds
+        blind = [f for f in self.planned if f.kind is Kind.HOLD and f.target in SHARDERS]
+        is_late = self.setup.errors or "claim" in self.setup.extras or blind  # the next pass does
         patience = FAILING_SECONDS if is_late else PROMPT_SECONDS
         while LOCKED not in self.setup.extras:
             await asyncio.sleep(1)
