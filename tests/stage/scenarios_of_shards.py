@@ -151,8 +151,8 @@ async def proxied(story: Story) -> None:
 
 async def locked_out(story: Story) -> None:
     """A lost shard returns while its objects, of which few have room, cannot be written."""
-    placement: Json = {"strategy": "LeastLoaded", "perShardCapacity": 6}
-    leader = await story.begin("p0 p1", sites=9, placement=placement)
+    placement: Json = {"strategy": "LeastLoaded", "perShardCapacity": 22}
+    leader = await story.begin("p0 p1", sites=40, placement=placement)
     leader.link.refuses = lambda call: 403 * (call.method == "PATCH" and "/websites/" in call.path)
     story.is_judged = False  # they stay where they are
     story.shards["p0"].kill()
