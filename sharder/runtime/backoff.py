@@ -28,7 +28,15 @@ class Backoff:
         Up to half of the delay is random, so that clients that failed together do not retry
         together; `cap` is never exceeded.
         """
-        return self.whole(failures) * (1 + rng.random()) / 2
+        return _spread(self.whole(failures), rng)
+
+    def again(self, lasted: float, rng: Rng) -> float:
+        """Return the seconds to wait after failures for `lasted` seconds: as long again.
+
+        Unlike a number of failures, it grows no faster if something is tried early.  The rest is
+        as in `delay`.
+        """
+        return _spread(min(self.base + lasted, self.cap), rng)
 
     def whole(self, failures: int) -> float:
         """Return the delay without jitter, for a single client."""
@@ -36,6 +44,10 @@ class Backoff:
             return 0.0
         # 2**1024 overflows a float; the cap is reached long before.
         return min(self.cap, self.base * 2.0 ** min(failures - 1, 64))
+
+
+def _spread(longest: float, rng: Rng) -> float:
+    return longest * (1 + rng.random()) / 2
 
 
 UNSERVED: Final = Backoff(base=2.0, cap=30.0)

@@ -138,8 +138,7 @@ class Failures:
         if seconds <= 0:
             record.failures += 1
             lasted = now - record.states[State.FAILING].since
-            longest = min(BACKOFF.base + lasted, BACKOFF.cap)
-            seconds = longest * (1 + self._ports.rng.random()) / 2
+            seconds = BACKOFF.again(lasted, self._ports.rng)
         if part.rejects_all and part.probe_at <= now:
             seconds = min(seconds, PROBE_SECONDS)
             part.probe_at = now + seconds
