@@ -16,6 +16,7 @@ from sharder.proxy.view import Options, View
 from sharder.proxy.work import Followers, Work
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
+from sharder.runtime.error_log import Once
 from sharder.runtime.task_pool import race
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
@@ -103,10 +104,9 @@ class Proxy:
 
     async def _until_working(self, view: View, handled: Handled) -> None:
         """Wait for the controller: only then this shard can work on objects."""
-        said = ""
+        said = Once[RingName]()
         while reason := view.absence(0):
-            if reason != said:
-                said = reason
+            if said.is_new(self.ring, reason):
                 _log.info("this is no shard yet: %s", reason)
             await self.clock.sleep(_POLL_SECONDS)
         _log.info("the controller watches %s", ", ".join(map(str, handled)))
