@@ -37,7 +37,7 @@ class ObjectWatch:
         self._pending = pending
         self._table = pending.table
         self._watch = watch
-        self._of = watch.part
+        self._part = watch.part
         self._state = State.DRAINING if watch.draining else State.UNASSIGNED
         self._is_moving = is_moving if watch.role is Role.LEADING else lambda: False
 
@@ -50,7 +50,7 @@ class ObjectWatch:
         while True:
             began = self._clock.monotonic()
             try:
-                await self._follow_all(await self._ports.objects.find(self._of.resource))
+                await self._follow_all(await self._ports.objects.find(self._part.resource))
             except ApiError:
                 failures = failures_after(failures, self._clock.monotonic() - began)
                 await self._clock.sleep(UNSERVED.delay(failures, self._ports.rng))
@@ -122,27 +122,27 @@ class ObjectWatch:
                     self._take(namespace, event, listed)
                     listed.clear()
                     if self._count() != before and self._watch.role is not Role.CONTROLLED:
-                        self._ports.on_moved(self._of.ring)
+                        self._ports.on_moved(self._part.ring)
                     before = self._count()
                     del event  # the next one can be days away
         finally:
-            self._ports.watching.ended(self._of, request)
+            self._ports.watching.ended(self._part, request)
 
     def _count(self) -> int:
-        return self._table.count(self._of.ring, self._state, self._of.resource)
+        return self._table.count(self._part.ring, self._state, self._part.resource)
 
     def _note_right(self, request: object, error: Forbidden | None, *, polls: bool) -> None:
         if error is not None and not polls:
             raise error
-        if self._ports.watching.found(self._of, request, allowed=error is None):
+        if self._ports.watching.found(self._part, request, allowed=error is None):
             if error is not None:
                 fields = {
-                    "ring": self._of.ring,
-                    "resource": str(self._of.resource),
+                    "ring": self._part.ring,
+                    "resource": str(self._part.resource),
                     "error": str(error),
                 }
                 _log.warning("watch forbidden, polling instead", extra=fields)
-            self._ports.on_change(self._of.ring)
+            self._ports.on_change(self._part.ring)
 
     # What the events say
 
@@ -152,16 +152,16 @@ class ObjectWatch:
         """Update the table; `listed` is what a list has shown, if the event is its end."""
         match event:
             case Listed():
-                known = self._table.within(self._of._replace(namespace=namespace), self._state)
+                known = self._table.within(self._part._replace(namespace=namespace), self._state)
                 for ref in [ref for ref in known if ref not in listed]:
                     self._end(ref)
                 self._enqueue(listed)
             case Changed(obj) if self._is_in_scope(obj):
-                key = self._of.key(obj.metadata.ref)
+                key = self._part.key(obj.metadata.ref)
                 self._table.stays(key, self._state, obj.metadata.resource_version)
                 self._enqueue([key.ref] if self._enter(obj) else [])
             case Changed(obj) if self._state is State.DRAINING:
-                self._table.leave(self._of.key(obj.metadata.ref), self._state)
+                self._table.leave(self._part.key(obj.metadata.ref), self._state)
             case Changed(obj):
                 self._end(obj.metadata.ref)
             case Removed(obj):
@@ -179,7 +179,7 @@ class ObjectWatch:
 
     def _enter(self, obj: PartialObject) -> bool:
         """Put an object into the table; return False at the limit."""
-        key = self._of.key(ObjectRef(intern(obj.metadata.namespace), obj.metadata.name))
+        key = self._part.key(ObjectRef(intern(obj.metadata.namespace), obj.metadata.name))
         shard = self._shard_of(obj) if self._state is State.DRAINING else UNKNOWN
         return self._table.enter(key, self._state, shard, obj.metadata.resource_version)
 
@@ -188,7 +188,7 @@ class ObjectWatch:
         snapshot = self._snapshot()
         if self._state is State.UNASSIGNED and snapshot and snapshot.members.available:
             for ref in refs:
-                self._pending.add(self._of.key(ref), is_released=False)
+                self._pending.add(self._part.key(ref), is_released=False)
 
     def _end(self, ref: ObjectRef, last: PartialObject | None = None) -> None:
         """Record that an object is no longer in the state: it has an owner, or is released.
@@ -196,7 +196,7 @@ class ObjectWatch:
         `last` is the object before the write that ended the state, but with the version of this
         write; None if only a list shows the end.
         """
-        key = self._of.key(ref)
+        key = self._part.key(ref)
         if self._state is State.UNASSIGNED:
             self._pending.settle(key)
             return
@@ -225,11 +225,11 @@ class ObjectWatch:
                 self._ports.on_assigned(snapshot.name, owner or None, target)
 
     def _snapshot(self) -> RingSnapshot | None:
-        return self._ports.cache.snapshot(self._of.ring)
+        return self._ports.cache.snapshot(self._part.ring)
 
     def _shard_of(self, obj: PartialObject) -> ShardName:
         """Return the shard; one that releases in two writes can remove the owner label first."""
         snapshot = self._snapshot()
         owner = None if snapshot is None else snapshot.owner_of(obj)
-        seen = self._table.get(self._of.key(obj.metadata.ref)).states.get(State.DRAINING)
+        seen = self._table.get(self._part.key(obj.metadata.ref)).states.get(State.DRAINING)
         return owner or (UNKNOWN if seen is None else seen.shard)
