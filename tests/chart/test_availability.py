@@ -47,6 +47,7 @@ def test_the_service_leads_to_the_ports_of_the_pods_of_the_release(default: str)
 
 
 def test_a_network_policy_opens_the_three_ports_of_the_pods(helm: Helm) -> None:
+    assert "NetworkPolicy" not in helm.template()
     rendered = helm.template({"networkPolicy": {"enabled": True}})
 
     assert find(rendered, "NetworkPolicy", "sharder").spec == {
