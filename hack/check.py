@@ -5,6 +5,7 @@ whole output of each check that fails.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -77,6 +78,7 @@ def _run(command: Sequence[str]) -> tuple[int, float, str]:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
+        env=os.environ | {"PYTHONHASHSEED": "0"},  # the order of sets is part of each play
     )
     return done.returncode, time.monotonic() - started, done.stdout.strip()
 
