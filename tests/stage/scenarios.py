@@ -141,6 +141,21 @@ async def returning_unknown(story: Story) -> None:
     await story.during(40.0, lambda: story.of("p0") == mine)
 
 
+async def returning_as_twin(story: Story) -> None:
+    """The same, where another Lease of its name, in another namespace, falls silent meanwhile."""
+    leader = await story.begin("p0 p1", sites=8, shardNamespaces=[])
+    mine = story.of("p0")
+    leader.pause()
+    story.shards["p0"].terminate()
+    await story.until(lambda: story.holder("p0") == "")
+    await story.forge("p0", "kube-system")
+    leader.resume()
+    await asyncio.sleep(1)
+    leader.link.stall("leases")
+    await story.join("p0")
+    await story.during(20.0, lambda: story.of("p0") == mine)
+
+
 async def forgotten(story: Story) -> None:
     """An unknown shard is gone when the API server shows no Lease of it, however many it has."""
     leader = await story.begin("p0 p1", sites=4, resources=[MAIN])

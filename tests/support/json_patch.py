@@ -24,7 +24,8 @@ def apply_json_patch(document: Json, operations: Sequence[Operation]) -> Json:
         PatchError: a parent is missing, or `remove` finds nothing.
     """
     for operation in operations:
-        path = [_unescape(part) for part in operation.path.split("/")[1:]]
+        # RFC 6901, section 4
+        path = [x.replace("~1", "/").replace("~0", "~") for x in operation.path.split("/")[1:]]
         value: Json = msgspec.to_builtins(operation.value)
         document = _changed(document, path, operation.op, value)
     return document
@@ -51,11 +52,6 @@ def _changed(node: Json, path: Sequence[str], op: str, value: Json) -> Json:
     if rest:
         return {**node, key: _changed(node[key], rest, op, value)}
     return {k: v for k, v in node.items() if k != key}
-
-
-def _unescape(part: str) -> str:
-    """Read one reference token of a JSON pointer (RFC 6901, section 4)."""
-    return part.replace("~1", "/").replace("~0", "~")
 
 
 def _encode(obj: PartialObject) -> Json:

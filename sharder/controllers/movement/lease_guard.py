@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
@@ -77,6 +77,20 @@ class _HeldLease:
     """Whether an object was written since the last write of the Lease."""
 
 
+@dataclass(slots=True)
+class _Hold:
+    """What keeps a shard away while one object is written."""
+
+    checks: list[Callable[[], None]]
+    leases: dict[ObjectRef, _HeldLease] = field(default_factory=dict)
+    is_checked: bool = False
+
+    def check(self) -> None:
+        for each in self.checks:
+            each()
+        self.is_checked = True
+
+
 class LeaseGuard:
     """The Leases that this process holds while it takes objects."""
 
@@ -95,47 +109,38 @@ class LeaseGuard:
     async def holding(
         self, snapshot: RingSnapshot, shard: ShardName | None
     ) -> AsyncIterator[Callable[[], None]]:
-        """Keep the shard, if there is one, from acquiring its Lease while the body writes.
+        """Keep the shard, if there is one, from acquiring any Lease of its name.
 
         No resourceVersion of an object guards against its return.  If there is no Lease to write,
         it only confirms that the shard holds none.  Yields a check to call right before the write:
-        it raises `Unavailable` if the hold ends too soon for a request, and `ShardReturned`.
+        it raises `Unavailable` if a hold ends too soon for a request, and `ShardReturned`.
 
         Raises:
-            ShardReturned: the shard holds its Lease.
-            ApiError: the Lease could not be written or read, or backs off.
+            ShardReturned: the shard holds a Lease.
+            ApiError: a Lease could not be written or read, or backs off.
         """
         if shard is None:
             yield lambda: None
             return
-        ref = ObjectRef(snapshot.members.namespaces.get(shard, ""), shard)
-        async with self._locks.setdefault(ref, asyncio.Lock()):
-            is_written = ref not in snapshot.members.validity.problems
-            held_lease = await self._fresh(ref) if is_written else None
-            if held_lease is None:
-                confirm = await self._unheld.confirm(snapshot.ring, shard)
-            else:
-                confirm = partial(self._check, ref, held_lease)
-        check = partial(self._check_away, snapshot.name, shard, confirm)
-        if held_lease is None:
-            yield check
-            return
-        has_written = False
-
-        def check_write() -> None:
-            nonlocal has_written
-            check()
-            has_written = True
-
-        held_lease.users += 1
+        hold = _Hold([partial(self._check_away, snapshot.name, shard)])
+        validity = snapshot.members.validity
+        known = validity.named.get(shard, [])
         try:
-            yield check_write
-            if has_written:  # else it was decided meanwhile to keep the object
-                held_lease.useful = True
-                self._resting.pop(ref, None)
+            for ref in known:
+                if ref not in validity.problems:
+                    await self._use(ref, hold)
+            if len(hold.leases) < max(1, len(known)):
+                async with self._locks.setdefault(ObjectRef("", shard), asyncio.Lock()):
+                    hold.checks.append(await self._unheld.confirm(snapshot.ring, shard))
+            yield hold.check
+            if hold.is_checked:  # else it was decided meanwhile to keep the object
+                for ref, held_lease in hold.leases.items():
+                    held_lease.useful = True
+                    self._resting.pop(ref, None)
         finally:
-            held_lease.users -= 1
-            held_lease.used = self._clock.monotonic()
+            for held_lease in hold.leases.values():
+                held_lease.users -= 1
+                held_lease.used = self._clock.monotonic()
 
     async def finish(self, work: Callable[[], Coroutine[None, None, object]]) -> None:
         """Do `work`; if we are cancelled, it can end, and no Lease is released before."""
@@ -170,9 +175,17 @@ class LeaseGuard:
             fields = {"object": ", ".join(map(str, self._held)), "why": "no answer in time"}
             _log.info("leases not released before shutdown, will expire", extra=fields)
 
-    def _check_away(self, ring: RingName, shard: ShardName, confirm: Callable[[], None]) -> None:
+    async def _use(self, ref: ObjectRef, hold: _Hold) -> None:
+        """Hold one Lease, if it exists."""
+        async with self._locks.setdefault(ref, asyncio.Lock()):
+            held_lease = await self._fresh(ref)
+            if held_lease is not None:
+                held_lease.users += 1
+                hold.leases[ref] = held_lease
+                hold.checks.append(partial(self._check, ref, held_lease))
+
+    def _check_away(self, ring: RingName, shard: ShardName) -> None:
         """Check that the shard was not seen since; a ring's members change at a limited rate."""
-        confirm()
         if self._cache.membership.is_back(ring, shard):
             raise ShardReturned(f"shard {shard} is back")
 

@@ -36,6 +36,14 @@ class LeaseValidity:
         """The Leases that make shards, dead ones included, oldest first."""
         return tuple(lease for lease in self.leases if lease.metadata.ref not in self.problems)
 
+    @cached_property
+    def named(self) -> dict[str, list[ObjectRef]]:
+        """All `leases` of each name: a shard that has none of them works no longer."""
+        named = dict[str, list[ObjectRef]]()
+        for lease in self.leases:
+            named.setdefault(lease.metadata.name, []).append(lease.metadata.ref)
+        return named
+
     @property
     def name_conflict(self) -> str | None:
         """Why two shards of one name keep the ring from being ready, and what to do; or None."""

@@ -22,7 +22,7 @@ def report(played: Played, verdict: Verdict, wrong: Sequence[str]) -> str:
             *_table(played, verdict),
             "",
             *_times(verdict),
-            *_examples(verdict),
+            *(f"  {what}: {x}" for what, them in verdict.found().items() for x in them[:EXAMPLES]),
             *histories(played.trace, verdict),
             "",
             "VERDICT: " + ("not good" if wrong else "good"),
@@ -72,9 +72,3 @@ def _row(what: str, times: Times) -> str:
         f"| {what} | {times.count} | {times.p50:.2f} s | {times.p99:.1f} s "
         f"| {times.longest:.1f} s |"
     )
-
-
-def _examples(verdict: Verdict) -> Iterator[str]:
-    for what, them in verdict.found().items():
-        for each in them[:EXAMPLES]:
-            yield f"  {what}: {each}"

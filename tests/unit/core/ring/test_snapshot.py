@@ -8,7 +8,7 @@ import pytest
 
 from sharder.core.api.meta import LabelSelector, ObjectMeta, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing, HashKey, RingResource, RingSpec
-from sharder.core.leases.membership import Members, Standing
+from sharder.core.leases.membership import Standing
 from sharder.core.leases.shard import Shard
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
@@ -121,13 +121,7 @@ def test_what_a_shard_says_matters_to_a_strategy_that_follows_but_for_its_capaci
         snapshot(available(A)),
         snapshot(members({A: Standing.AVAILABLE, B: Standing.MISSING})),
         snapshot(members({A: Standing.AVAILABLE, B: Standing.AVAILABLE, C: Standing.MISSING})),
-        snapshot(
-            Members(
-                standings={A: Standing.AVAILABLE, B: Standing.AVAILABLE},
-                stranger=Standing.MISSING,
-                namespaces={A: "default", B: "default"},
-            )
-        ),
+        snapshot(replace(available(A, B), stranger=Standing.MISSING)),
     ],
     ids=["spec", "ring", "left", "missing", "known", "strangers"],
 )
