@@ -19,11 +19,6 @@ def spec_of(rendered: str) -> Mapping[str, object]:
     return find(rendered, "ControllerRing", "made").spec
 
 
-def on_cluster_with_the_crd(helm: Helm) -> str:
-    command = ("template", "sharder", str(CHART), "-n", "ns", "--api-versions", SERVED)
-    return helm.run(*command, values={**REQUIRED, **ring(create=True)})
-
-
 def test_a_created_ring_has_the_resources_and_the_other_fields(helm: Helm) -> None:
     spec = {"placement": {"strategy": "Spread"}, "shardNamespaces": ["shards"]}
 
@@ -49,7 +44,9 @@ def test_the_first_installation_creates_rings_after_the_crd(helm: Helm) -> None:
 def test_helm_adopts_a_ring_of_the_first_installation_and_keeps_it_when_it_goes(
     helm: Helm,
 ) -> None:
-    for rendered in (helm.template(ring(create=True)), on_cluster_with_the_crd(helm)):
+    command = ("template", "sharder", str(CHART), "-n", "ns", "--api-versions", SERVED)
+    with_crd = helm.run(*command, values={**REQUIRED, **ring(create=True)})
+    for rendered in (helm.template(ring(create=True)), with_crd):
         meta = find(rendered, "ControllerRing", "made").metadata
 
         assert meta.labels["app.kubernetes.io/managed-by"] == "Helm"

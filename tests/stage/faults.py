@@ -10,7 +10,7 @@ from typing import Final
 from sharder.core.api.meta import Json
 from sharder.core.names import EVACUATE_ANNOTATION, webhook_configuration
 from tests.history.schedule import BUDGET, GHOST, LONG_NAME, PAUSED, STRATEGY, TWIN, Fault, Kind
-from tests.history.traces import Happening, Span
+from tests.history.traces import Happening
 from tests.stage.actors import RING, Actor
 from tests.stage.stage import LEASES_PATH, RINGS_PATH, Stage, held_lease
 
@@ -160,15 +160,8 @@ class Faults:
             link.heal()
 
     async def _outage(self, fault: Fault) -> None:
-        outages, begin = self.stage.history.outages, asyncio.get_running_loop().time()
-        outages.append(Span(begin=begin))
-        for server in self.stage.servers:
-            server.go_away()
-        await asyncio.sleep(fault.seconds)
-        for server in self.stage.servers:
-            server.restart()
-        end = asyncio.get_running_loop().time()
-        outages[outages.index(Span(begin=begin))] = Span(begin=begin, end=end)
+        with self.stage.away():
+            await asyncio.sleep(fault.seconds)
 
     async def _delete_lease(self, fault: Fault) -> None:
         """Delete a Lease, of a shard that does not learn of it before seconds have passed.

@@ -275,7 +275,7 @@ class _Play:
             await asyncio.sleep(self.rng.uniform(0, 3))
             backup = self.stage.backup()
             await asyncio.sleep(BACKUP_SECONDS)
-            self.stage.restore(backup)
+            await self.stage.restore(backup)
 
     async def _collect(self) -> None:
         """Delete children whose parent is gone, as the garbage collector does."""

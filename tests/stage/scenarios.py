@@ -214,11 +214,8 @@ async def outage(story: Story) -> None:
     leader = await story.begin("p1")
     await story.forge("ghost")
     await asyncio.sleep(3)
-    for server in story.stage.servers:
-        server.go_away()
-    await asyncio.sleep(9)
-    for server in story.stage.servers:
-        server.restart()
+    with story.stage.away():
+        await asyncio.sleep(9)
     leader.link.heal()
     await story.during(4, lambda: story.holder("ghost") == "ghost")
 
@@ -357,7 +354,7 @@ async def restored(story: Story) -> None:
     for _ in range(4):
         await story.create(30)
         await asyncio.sleep(1)
-    story.stage.restore(backup)
+    await story.stage.restore(backup)
     await story.until(lambda: not any(story.shards[name].is_running for name in ("p0", "p1")))
     await story.join("p0 p1 p2")
     await story.until(lambda: bool(story.of("p2")))

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -20,7 +21,7 @@ from sharder.kube.typed_stores import LEASES, MUTATING, NAMESPACES, RINGS, VALID
 from sharder.sdk.testing.requests import Client as User
 from sharder.sdk.testing.resources import BUILT_IN, custom
 from sharder.sdk.testing.storage import Change, Storage, Stored
-from tests.history.traces import Happening
+from tests.history.traces import Happening, Span
 from tests.stage.actors import (
     HOST,
     LEASE,
@@ -211,17 +212,30 @@ class Stage:
             for each in ready:
                 each.is_ready = each.is_running
 
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Have no API server meanwhile."""
+        outages, span = self.history.outages, Span(begin=self.loop.time())
+        outages.append(span)
+        for server in self.servers:
+            server.go_away()
+        yield
+        for server in self.servers:
+            server.restart()
+        outages[outages.index(span)] = replace(span, end=self.loop.time())
+
     def backup(self) -> tuple[int, dict[GroupResource, dict[ObjectRef, Stored]]]:
         """Return the state of etcd, to be restored."""
         return self.storage.revision, {of: dict(each) for of, each in self.storage.objects.items()}
 
-    def restore(self, backup: tuple[int, dict[GroupResource, dict[ObjectRef, Stored]]]) -> None:
+    async def restore(
+        self, backup: tuple[int, dict[GroupResource, dict[ObjectRef, Stored]]]
+    ) -> None:
         """Bring an older state of etcd back; the history begins anew, since revisions do."""
-        self.storage.revision, self.storage.objects = backup
-        self.storage.compact()
-        for server in self.servers:
-            server.go_away()
-            server.restart()
+        with self.away():
+            await asyncio.sleep(1)  # no server starts in no time
+            self.storage.revision, self.storage.objects = backup
+            self.storage.compact()
         for part in (self.history.writes, self.history.children, self.history.leases):
             part.clear()
         self.history.sent.clear()
