@@ -222,26 +222,6 @@ async def test_a_released_lease_is_held_while_objects_are_taken_and_given_back_a
     assert len(world.requests("PATCH", "/leases/p0")) - writes <= 4, "once for many objects"
 
 
-@pytest.mark.slow
-@staged
-async def test_while_an_object_cannot_be_written_its_lease_is_held_rarely_and_no_child_moves(
-    world: World,
-) -> None:
-    await world.begin("p0", "p1")
-    await family(world, "site", "p0")
-    end = world.refuse(403, "site", message="a policy forbids it")
-    await world.puppets["p0"].release()
-    held = free = 0.0
-    for _ in range(600):
-        await asyncio.sleep(0.1)
-        holder = world.lease("p0").spec.holder_identity
-        held, free = (held + 0.1, free) if holder else (held, free + 0.1)
-    assert free > 3 * held, "the shard has time to come back"
-    assert world.owner("site-c", CONFIGMAPS) == "p0", "where it would look for it"
-    end()
-    await eventually(lambda: world.owner("site") == "p1", within=300)
-
-
 @staged
 async def test_a_replica_that_stops_gives_back_the_lease_it_holds(world: World) -> None:
     replica = await world.begin("p0", "p1")

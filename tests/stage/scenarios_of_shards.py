@@ -159,3 +159,20 @@ async def locked_out(story: Story) -> None:
     await story.until(lambda: story.holder("p0") == SHARDER_IDENTITY)
     story.stage.shard("p0")
     await story.until(lambda: story.holder("p0") == "p0", within=45)
+    assert story.are_together()
+
+
+async def lost_together(story: Story) -> None:
+    """Objects whose next owner ends too, before a write, go to another one without a rest."""
+    leader = await story.begin("p0 p1", sites=8)
+
+    async def slow(call: Call) -> None:
+        await asyncio.sleep("/p0" in call.path and "'leaseDurationSeconds': 30" in f"{call.body}")
+
+    leader.link.before.append(slow)
+    story.shards["p0"].kill()
+    story.shards["p1"].kill()
+    await story.until(lambda: story.holder("p0") == story.holder("p1") == SHARDER_IDENTITY)
+    await asyncio.sleep(3)
+    await story.join("p2")
+    await story.until(lambda: len(story.of("p2")) == 8, within=4)

@@ -43,7 +43,7 @@ HOLD = 2 * DEFAULT_DURATION
 at most this long."""
 
 REST = Backoff(base=5.0, cap=80.0)
-"""For how long a Lease is left alone after so many holds in a row without a successful write:
+"""For how long a Lease is left alone after so many holds in a row in which all writes failed:
 objects that cannot be written must not block their shard.  The first rest is just long enough for
 an attempt of the shard, because the objects of a dead shard can also wait for a broken connection
 of ours.  If we took the Lease over, its shard waits until it has not changed for its duration."""
@@ -59,7 +59,7 @@ class _Rest(NamedTuple):
 
     until: float
     fruitless: int = 0
-    """Holds in a row without a successful write."""
+    """Holds in a row in which all writes failed."""
 
 
 @dataclass(slots=True)
@@ -73,8 +73,10 @@ class _HeldLease:
     """Monotonic seconds at which others can acquire it."""
     used: float = 0.0
     users: int = 0
+    tried: bool = False
+    """Whether the write of an object was tried since the last write of the Lease."""
     useful: bool = False
-    """Whether an object was written since the last write of the Lease."""
+    """Whether one had success."""
 
 
 @dataclass(slots=True)
@@ -140,6 +142,7 @@ class LeaseGuard:
         finally:
             for held_lease in hold.leases.values():
                 held_lease.users -= 1
+                held_lease.tried |= hold.is_checked
                 held_lease.used = self._clock.monotonic()
 
     async def finish(self, work: Callable[[], Coroutine[None, None, object]]) -> None:
@@ -247,7 +250,7 @@ class LeaseGuard:
     def _note(self, ref: ObjectRef, held: Lease, sent: float, *, found: LeaseSpec) -> _HeldLease:
         held_lease = self._held.setdefault(ref, _HeldLease(found, held))
         held_lease.lease, held_lease.until = held, sent + HOLD.total_seconds()
-        held_lease.used, held_lease.useful = sent, False
+        held_lease.used, held_lease.tried, held_lease.useful = sent, False, False
         return held_lease
 
     def _ours(self, lease: Lease) -> LeaseSpec:
@@ -276,7 +279,7 @@ class LeaseGuard:
         """Restore a Lease; if that fails, the shard waits until it expires."""
         if self._held.pop(ref, None) is None:
             return  # another client has taken or deleted it meanwhile
-        if not held_lease.useful:
+        if held_lease.tried and not held_lease.useful:
             fruitless = self._resting.get(ref, _Rest(0.0)).fruitless + 1
             self._resting[ref] = _Rest(self._clock.monotonic() + REST.whole(fruitless), fruitless)
         transitions = held_lease.lease.spec.lease_transitions
