@@ -87,7 +87,7 @@ class Table:
 
     def __init__(self, ports: Ports) -> None:
         self._clock = ports.clock
-        self._budgets: dict[RingName, Budget[ObjectKey]] = {}
+        self._budgets: dict[RingName, Budget] = {}
         self._rings: dict[RingName, dict[GroupResource, _Resource]] = defaultdict(dict)
 
     def keep_unassigned(self) -> None:
@@ -108,7 +108,7 @@ class Table:
                     now, records, counts=Counter({state: len(records)})
                 )
 
-    def budget(self, ring: RingName) -> Budget[ObjectKey]:
+    def budget(self, ring: RingName) -> Budget:
         """Return the budget of a ring's drains."""
         if ring not in self._budgets:
             self._budgets[ring] = Budget(self._clock.monotonic)

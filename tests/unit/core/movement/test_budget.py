@@ -11,7 +11,7 @@ TWO_A_MINUTE = MovementSpec(max_moves_per_minute=2)
 TWO_AT_A_TIME = MovementSpec(max_concurrent_drains=2)
 
 
-class Timed(Budget[str]):
+class Timed(Budget):
     """A budget whose time is set before each call."""
 
     def __init__(self) -> None:
@@ -57,6 +57,10 @@ def test_a_drain_older_than_a_minute_does_not_count() -> None:
     drain(budget, "x")
     drain(budget.at(30.0), "y")
 
+    refusal = budget.at(59.9).refusal(A, TWO_AT_A_TIME)
+
+    assert refusal is not None
+    assert refusal.limit is Limit.CONCURRENT_DRAINS
     assert [budget.at(now).open_on(A) for now in (59.9, 60.0, 90.0)] == [2, 1, 0]
 
 
@@ -66,7 +70,7 @@ def test_what_others_have_begun_counts_by_when_it_was_seen() -> None:
     budget.at(31.0).opened("x", A, 0.0)
     budget.at(60.0).opened("old", A, 0.0)
 
-    assert [budget.at(now).open_on(A) for now in (59.0, 60.0)] == [0, 0]
+    assert [budget.at(now).open_on(A) for now in (59.0, 60.0)] == [1, 0]
 
 
 def test_a_drain_that_is_over_before_its_answer_comes_is_over() -> None:
@@ -96,14 +100,11 @@ def test_an_object_that_leads_others_is_on_its_way_for_a_minute_or_until_it_has_
     budget.arrived("quick")
     budget.arrived("kept")
     budget.arrived("other")
-    budget.at(40.0).opened("slow", A, 0.0)
-    budget.closed("slow")
-    budget.opened("slow", B, 40.0)
-    budget.closed("slow")
+    budget.at(40.0).closed("slow")
 
     assert budget.at(MINUTE - 1).open_on(A) == 1
-    assert budget.at(40 + MINUTE - 1).is_handing_over()
-    assert not budget.at(40 + MINUTE).is_handing_over()
+    assert budget.is_handing_over()
+    assert not budget.at(MINUTE).is_handing_over()
 
 
 def test_no_more_leave_at_once_than_are_handed_over_in_a_moment() -> None:
