@@ -18,7 +18,7 @@ from sharder.controllers.ports import BACKOFF, Ports
 from sharder.controllers.scope import ObjectKey, Part
 from sharder.core.api.meta import PartialObject, is_older
 from sharder.core.errors import ApiError, Forbidden, InvalidObject, Rejected, Unavailable
-from sharder.core.names import GroupResource, RingName, owner_label
+from sharder.core.names import RingName, owner_label
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.conditions import Troubled
 
@@ -28,8 +28,8 @@ IN_A_ROW: Final = 5
 PROBE_SECONDS: Final = 8.0
 """Longest time between two writes to such a part."""
 
-MAX_TIMES: Final = 3
-"""Failures in a row after which a parent no longer waits for a child: about 10 s."""
+STUBBORN_SECONDS: Final = 5.0
+"""Seconds of failing after which a parent no longer waits for a child: three attempts or four."""
 
 REPEAT_SECONDS: Final = 60.0
 """Seconds between two log lines about objects of one resource that fail in the same way."""
@@ -71,28 +71,27 @@ class Failures:
         self._pending = pending
         self._table = pending.table
         self._parts: dict[Part, _Part] = {}
-        self._forbidden: dict[ObjectKey, str] = {}
-        """Why we have no right to write objects, the first ones first."""
         self._logged = defaultdict[tuple[Part, type[Exception]], float](lambda: -inf)
         """When each type of error was last logged."""
 
     def __contains__(self, key: ObjectKey) -> bool:
-        return self._table.get(key).failures > 0
+        return State.FAILING in self._table.get(key).states
 
     def wait(self, key: ObjectKey) -> float:
         """Return for how many seconds the object still backs off, or its whole part."""
         part, record = self._parts.get(key.part), self._table.get(key)
-        until = record.not_before if record.failures else -inf
+        until = record.not_before if State.FAILING in record.states else -inf
         if part is not None and part.rejects_all:
             until = max(until, part.probe_at)
         return max(0.0, until - self._clock.monotonic())
 
     def is_stubborn(self, key: ObjectKey) -> bool:
-        """Return whether so many writes in a row failed that the next one will probably fail.
+        """Return whether writes failed for so long that the next one will probably fail.
 
         A child that cannot be written must not leave its parent unassigned for ever.
         """
-        return self._table.get(key).failures >= MAX_TIMES
+        seen = self._table.get(key).states.get(State.FAILING)
+        return seen is not None and self._clock.monotonic() - seen.since >= STUBBORN_SECONDS
 
     def apart(self, snapshot: RingSnapshot) -> Troubled | None:
         """Return the ring's controlled objects that cannot be written, None if there are none."""
@@ -106,11 +105,12 @@ class Failures:
 
     def problem(self, ring: RingName) -> str | None:
         """Return, for each resource, the first object that we have no right to write."""
-        problems = dict[GroupResource, str]()
-        for key, why in self._forbidden.items():
-            if key.ring == ring:
-                problems.setdefault(key.resource, f"cannot write {key.resource}: {why}")
-        return "; ".join(problems[resource] for resource in sorted(problems)) or None
+        snapshot, problems = self._ports.cache.snapshot(ring), list[str]()
+        for resource in sorted(snapshot.roles) if snapshot is not None else ():
+            records = (record for _, record in self._table.of(Part(ring, resource)))
+            if why := next((record.forbidden for record in records if record.forbidden), ""):
+                problems.append(f"cannot write {resource}: {why}")
+        return "; ".join(problems) or None
 
     async def failed(
         self, key: ObjectKey, obj: PartialObject, error: ApiError | InvalidObject
@@ -123,31 +123,31 @@ class Failures:
         """
         ring, resource, _ = key
         self._ports.metrics.counts["object_failures_total"].add(ring, *resource)
+        is_first = key not in self
         if not self._table.enter(key, State.FAILING):
             return
         record, part = self._table.record(key), self._parts.setdefault(key.part, _Part())
-        part.failing += not record.failures
+        part.failing += is_first
         part.in_a_row += 1
         meta, unassigned = obj.metadata, record.states.get(State.UNASSIGNED)
         failing, now = record.states[State.FAILING], self._clock.monotonic()
         had_owner = meta.label(owner_label(ring))
         if had_owner and unassigned and is_older(meta.resource_version, than=unassigned.version):
             # It was released meanwhile, so a write had its effect.
-            record.failures, record.states[State.FAILING] = 0, failing._replace(since=now)
-        seconds = record.not_before - now if record.failures else 0.0
+            is_first, record.states[State.FAILING] = True, failing._replace(since=now)
+        seconds = 0.0 if is_first else record.not_before - now
         if seconds <= 0:
-            record.failures += 1
             lasted = now - record.states[State.FAILING].since
             seconds = BACKOFF.again(lasted, self._ports.rng)
         if part.rejects_all and part.probe_at <= now:
             seconds = min(seconds, PROBE_SECONDS)
             part.probe_at = now + seconds
         self._pending.retry(key, seconds)
-        self._note_rights(key, error)
+        self._note_rights(key, str(error) if isinstance(error, Forbidden) else "")
         if self._ports.stands_by:
             return
         self._log_failure(key, error)
-        if isinstance(error, Unavailable) and record.failures == 1:
+        if isinstance(error, Unavailable) and is_first:
             return  # it might pass soon, and the Event would get no answer either
         reason = LABEL_REMOVED if isinstance(error, LabelReverted) else WRITE_FAILED
         if reason not in record.reported:
@@ -169,20 +169,19 @@ class Failures:
 
         They are tried by the pass that follows.
         """
-        for _, record in self._table.of(part):
-            if record.failures:
-                record.not_before = -inf
+        for ref in self._table.within(part, State.FAILING):
+            self._table.record(part.key(ref)).not_before = -inf
         for each, known in self._parts.items():
             if part.includes(each):
                 known.in_a_row = 0
 
     def over(self, key: ObjectKey) -> None:
         """Record that the object was written, or needs no write."""
-        record = self._table.get(key)
-        if not record.failures:
+        if key not in self:
             return
-        self._note_rights(key, None)
-        record.failures, record.not_before, record.reported = 0, -inf, frozenset()
+        self._note_rights(key, "")
+        record = self._table.record(key)
+        record.not_before, record.reported = -inf, frozenset()
         self._parts[key.part].failing -= 1
         if not self._parts[key.part].failing:
             del self._parts[key.part]
@@ -214,12 +213,9 @@ class Failures:
             }
             _log.warning("cannot move objects", extra=fields)
 
-    def _note_rights(self, key: ObjectKey, error: ApiError | InvalidObject | None) -> None:
-        """Record whether we have the right to write an object."""
-        was_forbidden = key in self._forbidden
-        if isinstance(error, Forbidden):
-            self._forbidden.setdefault(key, str(error))
-        else:
-            self._forbidden.pop(key, None)
-        if was_forbidden != (key in self._forbidden):
+    def _note_rights(self, key: ObjectKey, forbidden: str) -> None:
+        """Record why we have no right to write an object, empty if we have it."""
+        record = self._table.record(key)
+        was_forbidden, record.forbidden = record.forbidden, forbidden
+        if bool(was_forbidden) != bool(forbidden):
             self._ports.on_change(key.ring)

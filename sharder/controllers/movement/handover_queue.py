@@ -87,7 +87,7 @@ class HandoverQueue:
         record = self.table.get(key)
         if State.UNASSIGNED in record.states and not record.in_work:
             self._progress[key.ring] = self._clock.monotonic()
-        if record.due < inf and (self._grace or not record.failures):
+        if record.due < inf and (self._grace or State.FAILING not in record.states):
             self.table.schedule(key, inf)
         self.table.settle(key)
 

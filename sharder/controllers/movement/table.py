@@ -52,10 +52,10 @@ class Record:
     not_before: float = -inf
     """Until when it is left alone: a write failed, or its last shard might still work."""
     in_work: bool = False
-    failures: int = 0
-    """Failures in a row."""
     reported: frozenset[str] = frozenset()
     """The reasons of the Events about its failures."""
+    forbidden: str = ""
+    """Why we have no right to write it."""
     told: float | None = None
     """The beginning of the overdue drain that has an Event."""
 
