@@ -5,17 +5,17 @@ new one unseen, and there is no known Lease whose resourceVersion could guard ag
 API server is asked instead.
 """
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
+from math import inf
+from weakref import WeakValueDictionary
 
 from sharder.controllers.ports import Ports
 from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import SharderError, Unavailable
 from sharder.core.leases.state import is_given_up
 from sharder.core.names import RING_LABEL, RingName, ShardName
-
-ASK_SECONDS = 1.0
-"""For how long writes share an answer: a hundred are in flight at a time."""
 
 USE_SECONDS = 5.0
 """How old the answer can be when a write is sent; much less than a shard takes to start."""
@@ -32,26 +32,28 @@ class UnheldLeases:
         self._cache = ports.cache
         self._leases = ports.leases
         self._clock = ports.clock
-        self._confirmed: dict[tuple[RingName, ShardName], float] = {}
+        self._locks = WeakValueDictionary[tuple[RingName, ShardName], asyncio.Lock]()
+        self._asked: dict[tuple[RingName, ShardName], float] = {}
         """When the API server was asked last about shards that held no Lease."""
 
     async def confirm(self, ring: ControllerRing, shard: ShardName) -> Callable[[], None]:
-        """Confirm that the shard holds no Lease of the ring; one call at a time for each shard.
+        """Confirm that the shard holds no Lease of the ring.
 
-        Returns a check that raises `Unavailable` if a write is sent too late for this answer.
+        Calls share an answer only if it was asked for after they came, since a shard can return
+        at any moment.  Returns a check that raises `Unavailable` if a write is sent too late.
 
         Raises:
             ShardReturned: the shard holds a Lease.
             ApiError: there was no answer.
         """
-        key, now = (ring.name, shard), self._clock.monotonic()
-        known = self._confirmed.items()
-        self._confirmed = {k: at for k, at in known if now < at + ASK_SECONDS}
-        asked = self._confirmed.get(key)
-        if asked is None:
-            await self._ask(ring, shard)
-            asked = self._confirmed[key] = now
-        return partial(self._check, shard, asked)
+        key, came = (ring.name, shard), self._clock.monotonic()
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            if self._asked.get(key, -inf) < came:
+                now = self._clock.monotonic()
+                await self._ask(ring, shard)
+                recent = {k: at for k, at in self._asked.items() if now < at + USE_SECONDS}
+                self._asked = recent | {key: now}
+            return partial(self._check, shard, self._asked[key])
 
     async def _ask(self, ring: ControllerRing, shard: ShardName) -> None:
         # Without resourceVersion, the answer is as new as etcd.

@@ -15,6 +15,7 @@ from sharder.core.leases.ring_leases import MAX_KEPT
 from sharder.core.names import ObjectRef
 from sharder.kube.client import MERGE_PATCH
 from sharder.kube.typed_stores import LEASES
+from sharder.sdk.testing.requests import Call
 from tests.stage.story import DRAIN, MAIN, OWNER, SITES, Story
 
 
@@ -139,6 +140,25 @@ async def returning_unknown(story: Story) -> None:
     replica.link.stall("leases")
     await story.join("p0")
     await story.during(40.0, lambda: story.of("p0") == mine)
+
+
+async def returning_meanwhile(story: Story) -> None:
+    """The same, where it comes back right after the API server was asked about it."""
+    leader = await story.begin("p0 p1", sites=8, resources=[MAIN])
+    name = story.of("p0")[0]
+
+    async def come_back(call: Call) -> None:
+        if call.method == "PATCH" and call.path.endswith(name):
+            leader.link.before.remove(come_back)
+            leader.link.stall("leases")
+            await story.join("p0")
+            await story.edit(name)  # so that the leader tries again
+
+    leader.link.before.append(come_back)
+    story.shards["p0"].kill()
+    await story.lease("p0", "DELETE")
+    await story.during(30.0, lambda: story.label(name) == "p0")
+    assert story.shards["p0"].is_running
 
 
 async def returning_as_twin(story: Story) -> None:

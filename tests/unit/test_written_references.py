@@ -24,16 +24,11 @@ def registered(family: Metric) -> tuple[str, tuple[str, list[str], str]]:
     return f"{family.name}{suffix}", (family.type, list(labels), family.documentation)
 
 
-def test_the_readme_of_the_chart_is_what_its_schema_says_today() -> None:
-    document = configuration.readme(SCHEMA.read_text(), VALUES.read_text())
+def test_the_readme_of_the_chart_and_the_page_of_the_configuration_are_of_today() -> None:
+    chart = SCHEMA.read_text(), VALUES.read_text()
 
-    assert configuration.README.read_text() == document
-
-
-def test_the_page_of_the_configuration_is_what_the_chart_says_today() -> None:
-    document = configuration.document(SCHEMA.read_text(), VALUES.read_text())
-
-    assert configuration.DOCUMENT.read_text() == document
+    assert configuration.README.read_text() == configuration.readme(*chart)
+    assert configuration.DOCUMENT.read_text() == configuration.document(*chart)
 
 
 def test_the_reference_of_rings_is_what_the_crd_says_today() -> None:

@@ -132,8 +132,7 @@ class LeaseGuard:
                 if ref not in validity.problems:
                     await self._use(ref, hold)
             if len(hold.leases) < max(1, len(known)):
-                async with self._locks.setdefault(ObjectRef("", shard), asyncio.Lock()):
-                    hold.checks.append(await self._unheld.confirm(snapshot.ring, shard))
+                hold.checks.append(await self._unheld.confirm(snapshot.ring, shard))
             yield hold.check
             if hold.is_checked:  # else it was decided meanwhile to keep the object
                 for ref, held_lease in hold.leases.items():

@@ -18,19 +18,15 @@ DEPLOYMENTS = Resource(
 
 
 @pytest.mark.parametrize(
-    "word",
+    ("words", "are_right"),
     [
-        *("deployments", "deployment", "deploy", "Deployment", "DEPLOY"),
-        *("deployments.apps", "deploy.apps", "Deployment.apps", "deployments.v1.apps"),
+        ("deployments deployment deploy Deployment DEPLOY", True),
+        ("deployments.apps deploy.apps Deployment.apps deployments.v1.apps", True),
+        (" deploys deployments.batch deployments.v2.apps .", False),
     ],
 )
-def test_plural_singular_short_name_and_kind_name_a_resource(word: str) -> None:
-    assert matches(DEPLOYMENTS, word)
-
-
-@pytest.mark.parametrize("word", ["", "deploys", "deployments.batch", "deployments.v2.apps", "."])
-def test_other_words_do_not_name_it(word: str) -> None:
-    assert not matches(DEPLOYMENTS, word)
+def test_plural_singular_short_name_and_kind_name_a_resource(words: str, are_right: bool) -> None:
+    assert {matches(DEPLOYMENTS, word) for word in words.split(" ")} == {are_right}
 
 
 @pytest.mark.parametrize(

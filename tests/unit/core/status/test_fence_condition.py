@@ -1,5 +1,6 @@
 """Facts about the condition `Fenced`, and what proves a fence."""
 
+import dataclasses
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,23 +9,13 @@ from msgspec.structs import replace
 from sharder.core.api.lease import to_the_second
 from sharder.core.api.ring import Condition, RingSpec, RingStatus
 from sharder.core.fence import Fence, NoFence, Proof, UnknownFence, digest_of, fence_of, proof_of
-from sharder.core.leases.membership import Members, Standing
-from sharder.core.names import ShardName
+from sharder.core.leases.membership import Members
 from sharder.core.status.status import FORGOTTEN_AFTER, fenced
-from tests.support.values import DEMO, A, B, ring
+from tests.support.values import DEMO, A, B, available, ring
 
 ONCE_FENCED = RingStatus(conditions=(Condition(type="Fenced", status="True"),))
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 USER = "system:serviceaccount:default:my-controller"
-
-
-def members(*shards: str, namespace: str = "default") -> Members:
-    names = [ShardName(shard) for shard in shards]
-    return Members(
-        standings=dict.fromkeys(names, Standing.AVAILABLE),
-        stranger=Standing.GONE,
-        namespaces=dict.fromkeys(names, namespace),
-    )
 
 
 def fence(*users: str) -> Fence:
@@ -34,7 +25,7 @@ def fence(*users: str) -> Fence:
 def said(
     proof: Proof | None, *, before: RingStatus = ONCE_FENCED, of: Members | None = None
 ) -> tuple[str, str, str]:
-    condition = fenced(before, proof, ring(), of or members(A, B), NOW)
+    condition = fenced(before, proof, ring(), of or available(A, B), NOW)
     assert condition is not None
     return condition.status, condition.reason, condition.message
 
@@ -60,7 +51,7 @@ def missing_for(time: timedelta) -> RingStatus:
 
 
 def test_a_fence_that_is_not_restored_for_a_day_was_removed_on_purpose() -> None:
-    condition = fenced(missing_for(FORGOTTEN_AFTER), NoFence(), ring(), members(A), NOW)
+    condition = fenced(missing_for(FORGOTTEN_AFTER), NoFence(), ring(), available(A), NOW)
 
     assert condition is not None
     assert not condition.status
@@ -77,19 +68,19 @@ def test_a_fence_that_is_not_restored_for_a_day_was_removed_on_purpose() -> None
     ids=["missing for less", "missing since an unknown time", "not tried", "restored"],
 )
 def test_else_the_condition_stays(before: RingStatus, proof: Proof) -> None:
-    condition = fenced(before, proof, ring(), members(A), NOW)
+    condition = fenced(before, proof, ring(), available(A), NOW)
 
     assert condition is not None
     assert condition.status
 
 
 def test_a_shard_without_an_account_in_its_namespace_may_be_outside_of_the_fence() -> None:
-    status, reason, message = said(fence(), of=members(A, B, namespace="elsewhere"))
+    elsewhere = dataclasses.replace(available(A), namespaces={A: "elsewhere"})
+
+    status, reason, message = said(fence(), of=elsewhere)
 
     assert (status, reason) == ("Unknown", "Unknown")
-    assert message.startswith(
-        "cannot verify that the fence covers 2 shards, e.g. Lease elsewhere/shard-a: the name"
-    )
+    assert message.startswith("cannot verify that the fence covers 1 shard, Lease elsewhere/")
 
 
 # What the answer of the policy proves
