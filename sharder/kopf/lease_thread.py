@@ -30,7 +30,8 @@ from sharder.shard.context import ShardContext
 from sharder.shard.identity import Identity
 from sharder.shard.lifecycle import Workload
 from sharder.shard.objects import OwnObject
-from sharder.shard.process import ShardProcess, connected
+from sharder.shard.process import connected, serve
+from sharder.shard.rights import needed_rights
 from sharder.shard.settings import Settings
 from sharder.shard.watched import Watched
 
@@ -123,13 +124,14 @@ class LeaseThread(Workload):
                     cluster=cluster,
                     identity=self._identity,
                     settings=self._settings,
+                    handled=dict.fromkeys(self._resources, ()),
+                    stop=self._stop,
                     metrics=self._metrics,
                     clock=SystemClock(),
                     rng=SystemRandom(),
                 )
-                handled = dict.fromkeys(self._resources, ())
-                process = ShardProcess(context=context, handled=handled, stop=self._stop)
-                await process.serve(partial(self._begin, context))
+                rights = needed_rights(context.handled, context.lease)
+                await serve(context, rights, partial(self._begin, context))
         except Exception as error:
             if not self._acquired.done() or self._ended.is_set():
                 raise

@@ -21,7 +21,7 @@ from sharder.runtime.task_pool import race
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Handled, Identity, handled_of
-from sharder.shard.process import ShardProcess
+from sharder.shard.process import discover, serve
 from sharder.shard.rights import rights_behind_proxy
 from sharder.shard.settings import Settings
 
@@ -65,15 +65,14 @@ class Proxy:
                 cluster=cluster,
                 identity=Identity(ring=self.ring, shard=ShardName(self.settings.name)),
                 settings=self.settings,
+                handled=handled,
+                stop=self._stop,
                 metrics=process_metrics(),
                 clock=self.clock,
                 rng=self.rng,
             )
-            process = ShardProcess(
-                context=context, handled=handled, needed=rights_behind_proxy, stop=self._stop
-            )
-            if await process.discover():
-                await self._serve(process, passage, listen)
+            if await discover(context):
+                await self._serve(context, passage, listen)
 
     async def _handled(self, cluster: Cluster) -> Handled | None:
         """Return the resources of the ring, as soon as the API server answers; None at the end."""
@@ -85,22 +84,22 @@ class Proxy:
                 await self.clock.wait(self._stop, _RETRY_SECONDS)
         return None
 
-    async def _serve(self, process: ShardProcess, passage: Passage, listen: Listen) -> None:
-        view = View(process.context, process.handled, self.options)
-        followers = Followers(process.context, view, list(process.handled))
+    async def _serve(self, context: ShardContext, passage: Passage, listen: Listen) -> None:
+        view = View(context, self.options)
+        followers = Followers(context, view)
         async with listen(ProxyServer(passage, view)):
             health = [] if view.health is None else [view.health.run()]
-            await race(self._be_shards(process, view, followers), followers.run(), *health)
+            await race(self._be_shards(context, view, followers), followers.run(), *health)
 
-    async def _be_shards(self, process: ShardProcess, view: View, followers: Followers) -> None:
+    async def _be_shards(self, context: ShardContext, view: View, followers: Followers) -> None:
         """Be a shard while the controller works, until the ring changes while it does not."""
         while not self._stop.is_set():
-            changes = self._until_changed(process)
-            await race(self._until_working(view, process.handled), changes, self._stop.wait())
+            changes = self._until_changed(context)
+            await race(self._until_working(view, context.handled), changes, self._stop.wait())
             if view.absence(0):
                 return
             if not self._stop.is_set():  # in a task: a lost Lease must not hide a cancellation
-                await race(_be_shard(process, view, followers))
+                await race(_be_shard(context, view, followers))
 
     async def _until_working(self, view: View, handled: Handled) -> None:
         """Wait for the controller: only then this shard can work on objects."""
@@ -111,17 +110,18 @@ class Proxy:
             await self.clock.sleep(_POLL_SECONDS)
         _log.info("the controller watches %s", ", ".join(map(str, handled)))
 
-    async def _until_changed(self, process: ShardProcess) -> None:
+    async def _until_changed(self, context: ShardContext) -> None:
         """Wait until the ring has other resources: the controller might never watch ours."""
         while True:
             await self.clock.sleep(_RING_SECONDS)
             with suppress(ApiError):
-                if handled_of(await process.context.cluster.ring(self.ring)) != process.handled:
+                if handled_of(await context.cluster.ring(self.ring)) != context.handled:
                     return
 
 
-async def _be_shard(process: ShardProcess, view: View, followers: Followers) -> None:
+async def _be_shard(context: ShardContext, view: View, followers: Followers) -> None:
+    rights = rights_behind_proxy(context.handled, context.lease)
     try:
-        await process.serve(lambda holder: Work(process.context, view, followers, holder))
+        await serve(context, rights, lambda holder: Work(context, view, followers, holder))
     except LeaseLost as error:
         _log.warning("%s", error)

@@ -21,7 +21,7 @@ from sharder.proxy.here import Here
 from sharder.proxy.streams import Kind, LatestVersions, Selectors, Sight, Stream, Streams
 from sharder.proxy.write_gate import Refused, WriteGate
 from sharder.shard.context import ShardContext
-from sharder.shard.identity import Handled, Ownership
+from sharder.shard.identity import Ownership
 
 HELD_SECONDS: Final = 5.0
 """The longest time for which an object is held back for its children, if they are not behind."""
@@ -72,8 +72,8 @@ class Term:
 class View:
     """The parts that all requests share."""
 
-    def __init__(self, context: ShardContext, handled: Handled, options: Options) -> None:
-        """Show what a shard has of `handled`, at first without its Lease.
+    def __init__(self, context: ShardContext, options: Options) -> None:
+        """Show what a shard has, at first without its Lease.
 
         Raises:
             ConfigError: an option names a resource that is not of the ring.
@@ -83,10 +83,9 @@ class View:
             names = ", ".join(map(str, wrong))
             raise ConfigError(f"--read-others: ring {identity.ring} lacks {names}")
         self._context = context
-        self._handled = handled
         self.here = Here(identity, clock.monotonic)
         self.streams = Streams(clock)
-        self.gate = WriteGate(context, handled, self.here, self.streams, self._is_led)
+        self.gate = WriteGate(context, self.here, self.streams, self._is_led)
         self.lock = Lock(clock, options.election)
         self.health = None if options.health is None else Health(options.health, clock)
         """Of a controller that elects no leader."""
@@ -108,7 +107,7 @@ class View:
             return f"the controller has not renewed its Lease{since}"
         if self.health is not None and self.health.is_late(seconds):
             return f"the controller's health endpoint has not answered{since}"
-        for resource in self._handled:
+        for resource in self._context.handled:
             if self.streams.is_unwatched(resource, seconds):
                 return f"the controller has not watched {resource}{since}"
         return ""
@@ -174,7 +173,7 @@ class View:
         latest, namespace = dict[Kind, LatestVersions](), "" if more else namespace
         if stream is not None and stream.latest is not None:
             latest, namespace = stream.latest, stream.sight.namespace
-        children = self._handled[resource]
+        children = self._context.handled[resource]
         for child in children:
             await self.streams.until_begun(child)
         for kind in (

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,7 +41,6 @@ class Followers:
 
     context: ShardContext
     view: View
-    mains: Sequence[GroupResource]
     watched: list[Watched[OwnObject]] = field(init=False)
     """The watches."""
     _anew: asyncio.Event = field(default_factory=asyncio.Event)
@@ -53,7 +52,7 @@ class Followers:
         context, identity = self.context, self.context.identity
         decode = partial(bare, labels=(identity.owner_label, identity.drain_label))
         self.watched = []
-        for found in map(context.found.__getitem__, self.mains):
+        for found in map(context.found.__getitem__, context.handled):
             objects = context.cluster.objects(found, identity.selector, decode=decode)
             self.watched.append(Watched(objects, found, context))
 

@@ -17,7 +17,7 @@ from sharder.proxy.here import CACHED_SECONDS, Here, Main
 from sharder.proxy.streams import Streams
 from sharder.proxy.targets import Target, Verb
 from sharder.shard.context import ShardContext
-from sharder.shard.identity import Handled, Ownership
+from sharder.shard.identity import Ownership
 
 Owner: TypeAlias = Callable[[], OwnerReference | None]
 """Reads what controls an object as a request sends it."""
@@ -57,7 +57,6 @@ class WriteGate:
     def __init__(
         self,
         context: ShardContext,
-        handled: Handled,
         here: Here,
         streams: Streams,
         holds_lease: Callable[[], bool],
@@ -65,7 +64,7 @@ class WriteGate:
         self.identity = context.identity
         self._cluster, self._found = context.cluster, context.found
         self._here, self._streams = here, streams
-        self._kinds = {(each.group, context.found[each].kind): each for each in handled}
+        self._kinds = {(each.group, context.found[each].kind): each for each in context.handled}
         """The main resources of the ring by group and kind."""
         self._holds_lease = holds_lease
 

@@ -22,7 +22,8 @@ from sharder.shard.context import ShardContext
 from sharder.shard.identity import Handled, Identity
 from sharder.shard.lifecycle import Workload, until_signal
 from sharder.shard.objects import OwnObject
-from sharder.shard.process import ShardProcess, connected
+from sharder.shard.process import connected, serve
+from sharder.shard.rights import needed_rights
 from sharder.shard.settings import Settings, local_settings
 from sharder.shard.watched import Watched
 
@@ -217,13 +218,15 @@ class Shard:
             cluster=cluster,
             identity=Identity(ring=self._ring, shard=ShardName(self.settings.name)),
             settings=self.settings,
+            handled=self.handled,
+            stop=self._stop,
             metrics=metrics or shard_metrics(),
             clock=clock,
             rng=rng,
         )
-        process = ShardProcess(
-            context=context, handled=self.handled, rights=self._rights, stop=self._stop
-        )
-        await process.serve(
-            lambda holder: Controllers(context, self._reconcilers, holds_lease=holder.valid)
+        rights = (*needed_rights(self.handled, context.lease), *self._rights)
+        await serve(
+            context,
+            rights,
+            lambda holder: Controllers(context, self._reconcilers, holds_lease=holder.valid),
         )

@@ -1,5 +1,6 @@
-"""The dependencies that all parts of one shard share."""
+"""What all parts of one shard share."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 from sharder.core.api.lease import Lease
@@ -10,18 +11,21 @@ from sharder.metrics.collectors import Metrics
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.shard.cluster import Cluster
-from sharder.shard.identity import Identity
+from sharder.shard.identity import Handled, Identity
 from sharder.shard.objects import OwnObject
 from sharder.shard.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardContext:
-    """The dependencies that all parts of one shard share."""
+    """What all parts of one shard share."""
 
     cluster: Cluster
     identity: Identity
     settings: Settings
+    handled: Handled
+    stop: asyncio.Event
+    """When it is set, the shard ends cleanly."""
     metrics: Metrics
     clock: Clock
     rng: Rng

@@ -103,14 +103,13 @@ def lease_holder(of: ShardContext) -> LeaseHolder:
     return holder
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Life:
-    """One life of a shard, until `stop` is set."""
+    """One life of a shard, until the `stop` of its context is set."""
 
     context: ShardContext
     holder: LeaseHolder
     work: Workload
-    stop: asyncio.Event
     _why: str = ""
 
     async def live(self) -> None:
@@ -145,7 +144,7 @@ class Life:
             await fitness.until_fit()
             await self.holder.acquire()
 
-        is_taken, _ = await race(take(), self.stop.wait())
+        is_taken, _ = await race(take(), self.context.stop.wait())
         return is_taken
 
     async def _work(self, fitness: Fitness) -> None:
@@ -158,7 +157,7 @@ class Life:
         async def note_unfit() -> None:
             self._why = await fitness.until_unfit()
 
-        await race(self.stop.wait(), note_unfit())
+        await race(self.context.stop.wait(), note_unfit())
         if self._why:
             _log.warning(
                 "giving the Lease back: %s", self._why, extra=self.context.identity.fields

@@ -3,11 +3,9 @@
 A process holds its Lease once: what ends its work ends the process, and Kubernetes restarts it.
 """
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final
 
 from sharder.core.api.cluster import Right
@@ -21,10 +19,10 @@ from sharder.runtime.error_log import ErrorLog
 from sharder.runtime.lease_holder import LeaseHolder
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
-from sharder.shard.identity import Handled, resources_of
+from sharder.shard.identity import resources_of
 from sharder.shard.lifecycle import Life, Workload, lease_holder
 from sharder.shard.probes import probes
-from sharder.shard.rights import advice, needed_rights
+from sharder.shard.rights import advice
 from sharder.shard.ring_check import RingCheck
 from sharder.shard.settings import Settings
 
@@ -64,86 +62,77 @@ async def connected(settings: Settings, metrics: Metrics) -> AsyncGenerator[Clus
         await client.close()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardProcess:
-    """This process as a shard of a ring, until `stop` is set."""
+async def serve(
+    context: ShardContext, rights: Sequence[Right], begin: Callable[[LeaseHolder], Workload]
+) -> None:
+    """Do the work that `begin` returns, until a shard that has the rights is to stop.
 
-    context: ShardContext
-    handled: Handled
-    rights: Sequence[Right] = ()
-    """Rights that the shard needs beside those of `needed`."""
-    needed: Callable[[Handled, ObjectRef], Sequence[Right]] = needed_rights
-    stop: asyncio.Event
+    Raises:
+        LeaseLost: the Lease was lost or given back, and no work runs any more.
+        ConfigError: another shard of this process uses the Lease, or the process cannot listen
+            on its address.
+        NotFound: the API server does not serve one of the resources.
+    """
+    holder, address = lease_holder(context), address_of(context.settings.http_address)
+    work: Workload | None = None
 
-    async def serve(self, begin: Callable[[LeaseHolder], Workload]) -> None:
-        """Do the work that `begin` returns, until `stop` is set.
+    def not_ready() -> str:
+        if work is None:
+            return "resources and rights are not checked yet"
+        if not holder.valid():
+            return f"the Lease is not held{holder.reported and f': {holder.reported}'}"
+        return work.not_ready(context.settings.lease.lease_duration)
 
-        Raises:
-            LeaseLost: the Lease was lost or given back, and no work runs any more.
-            ConfigError: another shard of this process uses the Lease, or the process cannot listen
-                on its address.
-            NotFound: the API server does not serve one of the resources.
-        """
-        context, holder = self.context, lease_holder(self.context)
-        address = address_of(context.settings.http_address)
-        work: Workload | None = None
+    async with (
+        alone_on(context.lease, context.settings.kubeconfig),
+        probes(address, not_ready=not_ready, metrics=context.metrics),
+    ):
+        # The checks come before the Lease, so that a shard that cannot work gets no objects.
+        if await discover(context) and await _until_suitable(context, rights, holder):
+            work = begin(holder)
+            await Life(context, holder, work).live()
 
-        def not_ready() -> str:
-            if work is None:
-                return "resources and rights are not checked yet"
-            if not holder.valid():
-                return f"the Lease is not held{holder.reported and f': {holder.reported}'}"
-            return work.not_ready(context.settings.lease.lease_duration)
 
-        async with (
-            alone_on(context.lease, context.settings.kubeconfig),
-            probes(address, not_ready=not_ready, metrics=context.metrics),
-        ):
-            # The checks come before the Lease, so that a shard that cannot work gets no objects.
-            if await self.discover() and await self._until_suitable(holder):
-                work = begin(holder)
-                await Life(context=context, holder=holder, work=work, stop=self.stop).live()
+async def discover(context: ShardContext) -> bool:
+    """Look up the resources as they are served; return False if the shard is to stop first.
 
-    async def discover(self) -> bool:
-        """Look up the resources as they are served; return False if `stop` is set first.
+    While the API server is unavailable, this is tried again, as the shard does with its Lease.
+    If the process ended instead, Kubernetes would back off, and the shard might return only
+    after its Lease was taken over.
+    """
+    errors = ErrorLog("discover resources")
+    while not context.stop.is_set():
+        try:
+            for each in resources_of(context.handled):
+                context.found[each] = await context.cluster.find(each)
+        except Unavailable as error:
+            errors.failed(error)
+            await context.clock.wait(context.stop, context.settings.lease.retry_period)
+        else:
+            errors.over()
+            return True
+    return False
 
-        While the API server is unavailable, this method retries, as the shard does with its Lease.
-        If the process ended instead, Kubernetes would back off, and the shard might return only
-        after its Lease was taken over.
-        """
-        context, errors = self.context, ErrorLog("discover resources")
-        while not self.stop.is_set():
-            try:
-                for each in resources_of(self.handled):
-                    context.found[each] = await context.cluster.find(each)
-            except Unavailable as error:
-                errors.failed(error)
-                await context.clock.wait(self.stop, context.settings.lease.retry_period)
-            else:
-                errors.over()
-                return True
-        return False
 
-    async def _until_suitable(self, holder: LeaseHolder) -> bool:
-        """Wait until the shard handles all main resources of its ring, and has all its rights.
+async def _until_suitable(
+    context: ShardContext, rights: Sequence[Right], holder: LeaseHolder
+) -> bool:
+    """Wait until the shard handles all main resources of its ring, and has all its rights.
 
-        If the API server does not answer a check, the shard continues with a warning.  Returns
-        False if `stop` is set first.
-        """
-        context = self.context
-        rights = (*self.needed(self.handled, context.lease), *self.rights)
-        check = RingCheck(context.cluster, context.identity.ring, self.handled)
-        errors, failures = ErrorLog("start work"), 0
-        while not self.stop.is_set():
-            problem = await check.problem() or await missing(rights, context.cluster)
-            if not problem:
-                errors.over()
-                return True
-            errors.failed(Forbidden(problem))
-            failures += 1
-            await holder.left_because()  # keeps a Lease that says why this shard cannot work
-            await context.clock.wait(self.stop, BACKOFF.delay(failures, context.rng))
-        return False
+    If the API server does not answer a check, the shard continues with a warning.  Returns
+    False if it is to stop first.
+    """
+    check, errors, failures = RingCheck(context), ErrorLog("start work"), 0
+    while not context.stop.is_set():
+        problem = await check.problem() or await missing(rights, context.cluster)
+        if not problem:
+            errors.over()
+            return True
+        errors.failed(Forbidden(problem))
+        failures += 1
+        await holder.left_because()  # keeps a Lease that says why this shard cannot work
+        await context.clock.wait(context.stop, BACKOFF.delay(failures, context.rng))
+    return False
 
 
 async def missing(rights: Sequence[Right], cluster: Cluster) -> str:

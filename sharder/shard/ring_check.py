@@ -7,7 +7,7 @@ from sharder.core.api.ring import RingResource
 from sharder.core.errors import ApiError, Forbidden, InvalidObject, NotFound
 from sharder.core.names import RingName
 from sharder.runtime.error_log import Once
-from sharder.shard.cluster import Cluster
+from sharder.shard.context import ShardContext
 from sharder.shard.identity import Handled
 
 _log = logging.getLogger(__name__)
@@ -16,10 +16,9 @@ _log = logging.getLogger(__name__)
 class RingCheck:
     """Compares a ring with the resources that a shard handles; needs the right to get the ring."""
 
-    def __init__(self, cluster: Cluster, ring: RingName, handled: Handled) -> None:
-        self._cluster = cluster
-        self._ring = ring
-        self._handled = handled
+    def __init__(self, context: ShardContext) -> None:
+        self._cluster, self._handled = context.cluster, context.handled
+        self._ring = context.identity.ring
         self._logged = Once[RingName]()
 
     async def problem(self) -> str:

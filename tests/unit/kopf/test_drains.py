@@ -53,6 +53,8 @@ class Scene:
             cluster=self.cluster,
             identity=Identity(ring=DEMO, shard=A),
             settings=SETTINGS,
+            handled={},
+            stop=asyncio.Event(),
             found={SECRETS: await self.cluster.find(SECRETS)},
             metrics=shard_metrics(),
             clock=self.cluster.clock,

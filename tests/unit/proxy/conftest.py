@@ -129,7 +129,8 @@ class Stage:
         found = {JOBS: Mock(kind="Job", namespaced=True), PODS: Mock(kind="Pod", namespaced=True)}
         cluster = Mock(objects=Mock(return_value=pods))
         context = Mock(identity=ME, clock=SystemClock(), cluster=cluster, found=found)
-        self.view = View(context, {JOBS: [PODS]}, Options())
+        context.handled = {JOBS: [PODS]}
+        self.view = View(context, Options())
         self.view.streams._until = 0  # the controller watches no children
         self.view.open(lambda: self.left)
         self.here.listed(JOBS, [JOB], "5")

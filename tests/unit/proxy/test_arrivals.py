@@ -39,9 +39,10 @@ class Pods:
 class Shard:
     def __init__(self, failures: int = 0) -> None:
         self.pods = Pods(failures)
-        context = Mock(identity=ME, clock=SystemClock(), found={JOBS: Mock(), PODS: Mock()})
+        found, handled = {JOBS: Mock(), PODS: Mock()}, {JOBS: [PODS]}
+        context = Mock(identity=ME, clock=SystemClock(), found=found, handled=handled)
         context.cluster.objects.return_value = self.pods
-        self.view = View(context, {JOBS: [PODS]}, Options())
+        self.view = View(context, Options())
         self.here, self.streams = self.view.here, self.view.streams
         self.here.listed(JOBS, [JOB], "5")
 

@@ -78,11 +78,11 @@ async def test_an_object_that_cannot_be_released_is_logged_once(
 async def test_what_is_assigned_while_the_objects_are_listed_is_not_forgotten() -> None:
     gc.collect()  # what other tests left
     jobs, clock = Jobs(), SystemClock()
-    context = Mock(identity=ME, clock=clock, rng=random.Random(1))
+    context = Mock(identity=ME, clock=clock, rng=random.Random(1), handled=[JOBS])
     context.cluster.objects.return_value = jobs
     context.found = {JOBS: Mock(id=JOBS)}
     here = Here(ME, clock.monotonic)
-    followers = Followers(context, Mock(here=here), [JOBS])
+    followers = Followers(context, Mock(here=here))
 
     async def has_listed() -> bool:
         return followers.watched[0].has_listed

@@ -64,11 +64,10 @@ class Shard:
         self.now += CACHED_SECONDS
         found = {each: Mock(id=each, kind=kind) for each, kind in ((JOBS, "Job"), (PODS, "Pod"))}
         cluster = Mock(objects=lambda kind: Mock(get=partial(self.read, kind.id)))
-        context = Mock(identity=ME, cluster=cluster, found=found)
+        context = Mock(identity=ME, cluster=cluster, found=found, handled={JOBS: [PODS]})
         streams = Mock()
         streams.parent = lambda _, ref: self.shown.get(ref, "")
-        handled = {JOBS: [PODS]}
-        self.gate = WriteGate(context, handled, self.here, streams, lambda: self.holds_lease)
+        self.gate = WriteGate(context, self.here, streams, lambda: self.holds_lease)
 
     async def read(self, resource: GroupResource, ref: ObjectRef) -> PartialObject:
         if resource == JOBS and not self.is_deleted:
