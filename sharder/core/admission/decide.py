@@ -65,16 +65,18 @@ def decide(
     if review.old is None or not review.obj.metadata.name:  # without metadata no patch applies
         warning = "the update has no old object or no name"
         return Decision(outcome="incomplete", warning=warning)
-    owner, asked = snapshot.owner_of(review.old), snapshot.owner_of(review.obj)
     if review.writer.username in sharders:  # (a)
         return PASS
+    old, owner = review.old, snapshot.owner_of(review.old)
     if owner is None or _is_stale(review, owner, snapshot, role):
         return _adopt(review, snapshot, role)
-    if asked != owner and role is not Role.CONTROLLED:
-        goal = _destination(review, review.old, snapshot, role)
-        if _releases(review, review.old, goal.shard, snapshot):
-            return _release(review, review.old, snapshot, goal, changed)  # (d)
-    return _restored(review, review.old, snapshot)  # (b, c)
+    keeps = snapshot.is_draining(review.obj) or snapshot.owner_of(review.obj) == owner
+    if snapshot.is_draining(old) and not keeps and role is not Role.CONTROLLED:
+        goal = _destination(review, old, snapshot, role)
+        # In a repeated call, the object already has the label that our first answer set.
+        if snapshot.owner_of(review.obj) in {None, goal.shard}:
+            return _release(review, old, snapshot, goal, changed)  # (d)
+    return _restored(review, old, snapshot)  # (b, c)
 
 
 def withhold(review: Review, snapshot: RingSnapshot) -> Decision:
@@ -169,7 +171,7 @@ def _destination(review: Review, old: PartialObject, snapshot: RingSnapshot, rol
 
     The `next` annotation of the old object counts, because the sharder wrote it.
     """
-    if role is not Role.MAIN or not snapshot.is_draining(old):
+    if role is not Role.MAIN:
         return Choice(None)
     if snapshot.tally is not None:
         # Another replica has already answered this request, so its choice is kept.
@@ -236,13 +238,3 @@ def _is_stale(review: Review, owner: ShardName, snapshot: RingSnapshot, role: Ro
     was_in_scope = review.old is not None and snapshot.matches(review.old)
     enters = snapshot.matches(review.obj) and not was_in_scope
     return enters and snapshot.members.standing_of(owner) is Standing.GONE
-
-
-def _releases(
-    review: Review, old: PartialObject, destination: ShardName | None, snapshot: RingSnapshot
-) -> bool:
-    """Return whether the update removes both labels from a draining object."""
-    if not snapshot.is_draining(old) or snapshot.is_draining(review.obj):
-        return False
-    # In a repeated call, the object already has the label that our first answer set.
-    return snapshot.owner_of(review.obj) in {None, destination}
