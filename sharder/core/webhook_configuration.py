@@ -88,7 +88,7 @@ def configuration_of(
             "annotations": registration.config.annotations,
             "ownerReferences": [_owner(ring)],
         },
-        "webhooks": [_webhook(ring, registration, each) for each in webhooks if each.rules],
+        "webhooks": [_mutating(ring, registration, each) for each in webhooks if each.rules],
     }
 
 
@@ -97,6 +97,13 @@ def validation_of(registration: Registration) -> Json:
 
     It does not have the ring label, so that lists of the rings' configurations do not include it.
     """
+    rule: Json = {
+        "apiGroups": [API_GROUP],
+        "apiVersions": [API_VERSION],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["controllerrings"],
+        "scope": "Cluster",
+    }
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
@@ -105,48 +112,36 @@ def validation_of(registration: Registration) -> Json:
             "labels": {APP_LABEL[0]: APP_LABEL[1]},
             "annotations": registration.config.annotations,
         },
-        "webhooks": [
-            {
-                "name": VALIDATION_NAME,
-                "admissionReviewVersions": ["v1"],
-                "clientConfig": client_config(registration.config.client_config, VALIDATION_PATH),
-                "failurePolicy": "Ignore",
-                "matchPolicy": "Equivalent",
-                "rules": [
-                    {
-                        "apiGroups": [API_GROUP],
-                        "apiVersions": [API_VERSION],
-                        "operations": ["CREATE", "UPDATE"],
-                        "resources": ["controllerrings"],
-                        "scope": "Cluster",
-                    }
-                ],
-                "sideEffects": "None",
-                "timeoutSeconds": TIMEOUT_SECONDS,
-            }
-        ],
+        "webhooks": [_webhook(VALIDATION_NAME, VALIDATION_PATH, [rule], registration)],
     }
 
 
-def _webhook(ring: ControllerRing, registration: Registration, webhook: Webhook) -> Json:
+def _mutating(ring: ControllerRing, registration: Registration, webhook: Webhook) -> Json:
     namespaces = in_scope(ring, registration.config.namespace_selector, registration.excluded)
+    path = webhook_path(ring.name, registration.token)
     return {
-        "name": webhook.name,
-        "admissionReviewVersions": ["v1"],
-        "clientConfig": client_config(
-            registration.config.client_config, webhook_path(ring.name, registration.token)
-        ),
-        "failurePolicy": "Ignore",
+        **_webhook(webhook.name, path, webhook.rules, registration),
         "matchConditions": [
             {"name": name, "expression": expression}
             for name, expression in webhook.conditions.items()
         ],
-        "matchPolicy": "Equivalent",
         "namespaceSelector": msgspec.to_builtins(namespaces),
         "objectSelector": msgspec.to_builtins(webhook.objects),
         # A later webhook can add labels that exclude the shard, such as a pool.
         "reinvocationPolicy": "IfNeeded",
-        "rules": list(webhook.rules),
+    }
+
+
+def _webhook(
+    name: str, path: str, rules: Iterable[Json], registration: Registration
+) -> dict[str, Json]:
+    return {
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": client_config(registration.config.client_config, path),
+        "failurePolicy": "Ignore",
+        "matchPolicy": "Equivalent",
+        "rules": list(rules),
         "sideEffects": "None",
         "timeoutSeconds": TIMEOUT_SECONDS,
     }
