@@ -78,11 +78,6 @@ METRICS_PATH: Final = "/metrics"
 """Also the nonResourceURL that a client needs the right to read."""
 APP_LABEL: Final = ("app.kubernetes.io/name", "controller-sharding")
 
-_OWNER_PREFIX: Final = "shard.alpha.sharding.timebertt.dev/"
-_DRAIN_PREFIX: Final = "drain.alpha.sharding.timebertt.dev/"
-_NEXT_PREFIX: Final = "next.alpha.sharding.timebertt.dev/"
-_PIN_PREFIX: Final = "pin.alpha.sharding.timebertt.dev/"
-
 _RESOURCE: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 # Kubernetes' grammar of label values: at most 63 characters.  Kubernetes also allows an empty
@@ -121,22 +116,22 @@ class ObjectRef(NamedTuple):
 
 def owner_label(ring: RingName) -> str:
     """Return the label that names the shard of an object."""
-    return _OWNER_PREFIX + ring
+    return f"shard.alpha.sharding.timebertt.dev/{ring}"
 
 
 def drain_label(ring: RingName) -> str:
     """Return the label that drains an object, whatever its value: the shard has to release it."""
-    return _DRAIN_PREFIX + ring
+    return f"drain.alpha.sharding.timebertt.dev/{ring}"
 
 
 def next_annotation(ring: RingName) -> str:
     """Return the annotation that names the shard to which a draining object goes next."""
-    return _NEXT_PREFIX + ring
+    return f"next.alpha.sharding.timebertt.dev/{ring}"
 
 
 def pin_label(ring: RingName) -> str:
     """Return the label that pins an object to a shard."""
-    return _PIN_PREFIX + ring
+    return f"pin.alpha.sharding.timebertt.dev/{ring}"
 
 
 def webhook_configuration(ring: RingName) -> str:
