@@ -122,18 +122,15 @@ def _tally_of(ring: ControllerRing, placer: Placer, previous: RingSnapshot | Non
     """Return the tally of `previous` if it counts the same objects in the same way."""
     if not placer.sticks:
         return None
-    before = None if previous is None else previous.ring
-    if (
-        previous is not None
-        and before is not None
-        and before.metadata.uid == ring.metadata.uid
-        and before.spec.resources == ring.spec.resources
-        and before.spec.object_selector == ring.spec.object_selector
-        and before.spec.placement.group_by == ring.spec.placement.group_by
-        and previous.tally is not None
-    ):
-        return previous.tally
-    return Tally()
+    if previous is None or _counted(previous.ring) != _counted(ring):
+        return Tally()
+    return previous.tally or Tally()
+
+
+def _counted(ring: ControllerRing) -> tuple[object, ...]:
+    """Return what the counts of a ring depend on."""
+    spec = ring.spec
+    return ring.metadata.uid, spec.resources, spec.object_selector, spec.placement.group_by
 
 
 def _kinds_of(
