@@ -5,14 +5,17 @@ resourceVersion on which its decision was based, so a shard that renews at the l
 """
 
 import logging
-from datetime import datetime, timedelta
+from datetime import datetime
 from math import inf
+
+from msgspec import to_builtins
 
 from sharder.controllers.annotation_warnings import MALFORMED
 from sharder.controllers.ports import Ports
-from sharder.core.api.lease import Lease, format_time
+from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json
 from sharder.core.errors import Conflict, NotFound, Unavailable
+from sharder.core.leases.election import taken
 from sharder.core.leases.membership import ring_of
 from sharder.core.leases.shard import invalid_annotations
 from sharder.core.leases.state import ObservedLease, ShardState, duration_of, problem_of
@@ -28,21 +31,6 @@ CONFLICT_SECONDS = 1.0
 
 MAX_REPORTED = 2 * MAX_LEASES
 """Limit on the remembered invalid Leases with an Event: more forged Leases get no Event."""
-
-
-def taken(lease: Lease, now: datetime) -> Json:
-    """Return the patch that takes over a Lease for twice its duration."""
-    doubled = int((2 * duration_of(lease)) / timedelta(seconds=1))
-    return {
-        **shown(lease, ShardState.DEAD),
-        "spec": {
-            "holderIdentity": SHARDER_IDENTITY,
-            "leaseDurationSeconds": doubled,
-            "acquireTime": format_time(now),
-            "renewTime": format_time(now),
-            "leaseTransitions": lease.spec.next_transition,
-        },
-    }
 
 
 class LeaseController:
@@ -154,7 +142,10 @@ class LeaseController:
         state = observed.state(now, monotonic)
         if observed.is_silent(monotonic):
             written = "took it over"
-            await self._cache.note_answer(await self._leases.patch(meta.ref, taken(lease, now)))
+            doubled = int(2 * duration_of(lease).total_seconds())
+            spec = taken(lease, identity=SHARDER_IDENTITY, now=now, seconds=doubled)
+            body = {**shown(lease, ShardState.DEAD), "spec": to_builtins(spec)}
+            await self._cache.note_answer(await self._leases.patch(meta.ref, body))
         elif state is ShardState.ORPHANED and monotonic >= observed.kept_until():
             written = "deleted it"
             await self._leases.delete(

@@ -153,7 +153,8 @@ class LeaseRecord:
         """Create the Lease, or take it if it is unchanged since it was last seen."""
         old = self.lease
         identity, labels = self._candidate.identity, self._candidate.labels
-        spec = taken(old, identity=identity, now=self._clock.now(), timing=self._timing)
+        now, seconds = self._clock.now(), self._timing.lease_duration
+        spec = taken(old, identity=identity, now=now, seconds=seconds)
         if old is None:
             body = lease_body(
                 name=self._ref.name,

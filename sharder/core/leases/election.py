@@ -111,11 +111,11 @@ def runs_out_at(seen: ObservedLease, timing: LeaseTiming) -> float:
     return seen.since + (seen.lease.spec.lease_duration_seconds or timing.lease_duration)
 
 
-def taken(old: Lease | None, *, identity: str, now: datetime, timing: LeaseTiming) -> LeaseSpec:
-    """Return the spec with which `identity` takes a free or missing Lease."""
+def taken(old: Lease | None, *, identity: str, now: datetime, seconds: int) -> LeaseSpec:
+    """Return the spec with which `identity` takes a Lease, missing or not, for a duration."""
     return LeaseSpec(
         holder_identity=identity,
-        lease_duration_seconds=timing.lease_duration,
+        lease_duration_seconds=seconds,
         acquire_time=format_time(now),
         renew_time=format_time(now),
         lease_transitions=old.spec.next_transition if old else 0,

@@ -89,7 +89,7 @@ def test_our_name_in_another_pod_may_be_cut_off_and_working(held_in: str, ours: 
 
 @pytest.mark.parametrize(("old", "transitions"), [(None, 0), (lease(""), 5), (Lease(), 1)])
 def test_taking_counts_as_a_transition(old: Lease | None, transitions: int) -> None:
-    spec = taken(old, identity="me", now=NOW, timing=LeaseTiming(lease_duration=20))
+    spec = taken(old, identity="me", now=NOW, seconds=20)
 
     assert spec == LeaseSpec(
         holder_identity="me",
