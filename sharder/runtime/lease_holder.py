@@ -20,7 +20,7 @@ from typing import Final, NoReturn, TypeAlias, TypeVar
 from sharder.core.api.lease import MAX_PROBLEM, Lease
 from sharder.core.api.meta import is_older
 from sharder.core.errors import ApiError, Conflict, LeaseLost, NotFound, Unavailable
-from sharder.core.leases.election import Free, Held, LeaseTiming, Ours
+from sharder.core.leases.election import LeaseTiming, Verdict
 from sharder.core.leases.state import is_given_up
 from sharder.core.names import PROBLEM_ANNOTATION, ObjectRef
 from sharder.ports import Store, Watchable
@@ -166,11 +166,11 @@ class LeaseHolder:
         self._record.renewed = None
         self._record.wants_evacuation = False
         try:
-            if self._record.written and self._record.judge() != Ours():
+            if self._record.written and self._record.judge() is not Verdict.OURS:
                 # A cancelled write might have succeeded.
                 await self._in_time(self._record.read())
             for _ in range(_RELEASE_ATTEMPTS):
-                if self._record.judge() != Ours():
+                if self._record.judge() is not Verdict.OURS:
                     break
                 if await self._in_time(self._try_to_release()):
                     return True
@@ -206,19 +206,19 @@ class LeaseHolder:
 
     def _log_holder(self) -> None:
         """Log each holder once, and when the Lease expires without a renewal."""
-        match self._record.judge():
-            case Held(holder) if holder != self._logged_holder:
-                self._logged_holder = holder
-                until = self._clock.now() + timedelta(seconds=self._record.expires_in())
-                own = " (our own name: a killed predecessor, or another process)"
-                _log.info(
-                    "waiting for lease %s: held by %r%s, expires at %s unless renewed",
-                    self._ref,
-                    holder,
-                    own if holder == self.identity else "",
-                    until.isoformat(timespec="seconds"),
-                    extra={"object": str(self._ref)},
-                )
+        holder = self._record.holder
+        if self._record.judge() is Verdict.HELD and holder != self._logged_holder:
+            self._logged_holder = holder
+            until = self._clock.now() + timedelta(seconds=self._record.expires_in())
+            own = " (our own name: a killed predecessor, or another process)"
+            _log.info(
+                "waiting for lease %s: held by %r%s, expires at %s unless renewed",
+                self._ref,
+                holder,
+                own if holder == self.identity else "",
+                until.isoformat(timespec="seconds"),
+                extra={"object": str(self._ref)},
+            )
 
     async def _try_to_take(self) -> bool:
         with self._attempt(), suppress(Conflict):
@@ -228,11 +228,11 @@ class LeaseHolder:
     async def _take_if_free(self) -> bool:
         await self._in_time(self._record.read())
         match self._record.judge():
-            case Free():
+            case Verdict.FREE:
                 await self._in_time(self._record.take())
-            case Ours():
+            case Verdict.OURS:
                 await self._in_time(self._record.touch())
-            case Held():
+            case Verdict.HELD:
                 return False
         return True
 
@@ -262,13 +262,13 @@ class LeaseHolder:
         if is_older(self._record.version, than=before):
             self._raise_lost("the API server went back in time, etcd was restored")
         match self._record.judge():
-            case Ours():
+            case Verdict.OURS:
                 if lease is not None:
                     await self._record.touch()
-            case Free():
+            case Verdict.FREE:
                 self._raise_lost("another client released it")
-            case Held(holder):
-                self._raise_lost(f"now held by {holder!r} in another process")
+            case Verdict.HELD:
+                self._raise_lost(f"now held by {self._record.holder!r} in another process")
 
     async def _try_to_release(self) -> bool:
         try:

@@ -14,9 +14,7 @@ from sharder.core.api.lease import Lease, format_time, lease_body
 from sharder.core.api.meta import Json
 from sharder.core.errors import ApiError, NotFound
 from sharder.core.leases.election import (
-    Free,
     LeaseTiming,
-    Ours,
     Verdict,
     evacuation,
     judge,
@@ -111,7 +109,7 @@ class LeaseRecord:
                     lease = event.obj
             self._shown = self._clock.monotonic()
             self._observe(lease)
-            if self.judge() == Free():
+            if self.judge() is Verdict.FREE:
                 on_free()
 
     async def read(self) -> Lease | None:
@@ -130,6 +128,11 @@ class LeaseRecord:
         """The resourceVersion of the Lease, empty if there is none."""
         return self.lease.metadata.resource_version if self.lease else ""
 
+    @property
+    def holder(self) -> str:
+        """Who held the Lease when it was last seen, empty if nobody did."""
+        return (self.seen.lease.spec.holder_identity if self.seen else "") or ""
+
     def expires_in(self) -> float:
         """Return the seconds until the Lease expires if its holder does not renew it."""
         now = self._clock.monotonic()
@@ -139,7 +142,7 @@ class LeaseRecord:
         now, self.lease = self._clock.monotonic(), lease
         if lease is None:
             self._was_absent = True
-            self.seen = None if self.judge() == Ours() else self.seen
+            self.seen = None if self.judge() is Verdict.OURS else self.seen
         elif self.seen is None:
             self.seen = ObservedLease(lease, now, renewed=self._was_absent)
         else:

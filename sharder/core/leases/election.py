@@ -11,7 +11,7 @@ Source:
 from collections.abc import Set
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from enum import Enum, auto
 
 from sharder.core.api.lease import Lease, LeaseSpec, format_time
 from sharder.core.leases.state import ObservedLease
@@ -45,24 +45,15 @@ class LeaseTiming:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Ours:
+class Verdict(Enum):
+    """Who holds a Lease."""
+
+    OURS = auto()
     """The Lease is as we wrote it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Free:
-    """The Lease is free: any process can take it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """`holder` holds the Lease and might be working."""
-
-    holder: str
-
-
-Verdict: TypeAlias = Ours | Free | Held
+    FREE = auto()
+    """Any process can take it."""
+    HELD = auto()
+    """Its holder might be working."""
 
 
 def judge(
@@ -93,17 +84,15 @@ def judge(
         pod_uid: The uid of our pod; empty: unknown.
     """
     if seen is None or not seen.lease.spec.holder_identity:
-        return Free()
+        return Verdict.FREE
     spec = seen.lease.spec
     if spec.holder_identity == identity:
         if spec.renew_time in written:
-            return Ours()
+            return Verdict.OURS
         is_ours = bool(pod_uid) and seen.lease.metadata.annotation(POD_UID_ANNOTATION) == pod_uid
         if is_ours and not seen.renewed and now - seen.since >= timing.retry_period:
-            return Free()
-    if now >= runs_out_at(seen, timing):
-        return Free()
-    return Held(spec.holder_identity or "")
+            return Verdict.FREE
+    return Verdict.FREE if now >= runs_out_at(seen, timing) else Verdict.HELD
 
 
 def runs_out_at(seen: ObservedLease, timing: LeaseTiming) -> float:

@@ -6,16 +6,7 @@ import pytest
 
 from sharder.core.api.lease import Lease, LeaseSpec
 from sharder.core.api.meta import ObjectMeta
-from sharder.core.leases.election import (
-    Free,
-    Held,
-    LeaseTiming,
-    Ours,
-    Verdict,
-    evacuation,
-    judge,
-    taken,
-)
+from sharder.core.leases.election import LeaseTiming, Verdict, evacuation, judge, taken
 from sharder.core.leases.state import ObservedLease
 from sharder.core.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP, POD_UID_ANNOTATION
 
@@ -56,11 +47,11 @@ def verdict(
 
 @pytest.mark.parametrize("seen", [None, lease(None), lease("")])
 def test_a_lease_without_holder_is_free(seen: Lease | None) -> None:
-    assert verdict(seen) == Free()
+    assert verdict(seen) is Verdict.FREE
 
 
 def test_a_lease_that_is_unchanged_since_our_write_is_ours() -> None:
-    assert verdict(lease("me"), age=1000, written=EARLIER) == Ours()
+    assert verdict(lease("me"), age=1000, written=EARLIER) is Verdict.OURS
 
 
 @pytest.mark.parametrize(("duration", "limit"), [(15, 15), (30, 30), (None, 15)])
@@ -69,22 +60,22 @@ def test_anothers_lease_is_held_until_it_was_silent_for_its_duration(
 ) -> None:
     seen = lease("other", duration=duration)
 
-    assert verdict(seen, age=limit - 0.1) == Held("other")
-    assert verdict(seen, age=limit) == Free()
+    assert verdict(seen, age=limit - 0.1) is Verdict.HELD
+    assert verdict(seen, age=limit) is Verdict.FREE
 
 
 def test_our_name_that_stood_still_is_a_dead_predecessors_and_else_a_living_twins() -> None:
-    assert verdict(lease("me"), age=14.9) == Held("me")
-    assert verdict(lease("me"), is_first=True, age=1.9) == Held("me")
-    assert verdict(lease("me"), is_first=True, age=2) == Free()
+    assert verdict(lease("me"), age=14.9) is Verdict.HELD
+    assert verdict(lease("me"), is_first=True, age=1.9) is Verdict.HELD
+    assert verdict(lease("me"), is_first=True, age=2) is Verdict.FREE
 
 
 @pytest.mark.parametrize(("held_in", "ours"), [("another", "pod"), ("", "pod"), ("", "")])
 def test_our_name_in_another_pod_may_be_cut_off_and_working(held_in: str, ours: str) -> None:
     seen = lease("me", pod=held_in)
 
-    assert verdict(seen, is_first=True, age=14.9, pod=ours) == Held("me")
-    assert verdict(seen, is_first=True, age=15, pod=ours) == Free()
+    assert verdict(seen, is_first=True, age=14.9, pod=ours) is Verdict.HELD
+    assert verdict(seen, is_first=True, age=15, pod=ours) is Verdict.FREE
 
 
 @pytest.mark.parametrize(("old", "transitions"), [(None, 0), (lease(""), 5), (Lease(), 1)])
