@@ -6,14 +6,13 @@ counts alone changes only after the counts have agreed for a while, because an o
 for a moment during a hand-over, and the objects of a dead shard are reassigned within seconds.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
 from sharder.core.api.lease import parse_time, to_the_second
-from sharder.core.api.meta import Json
 from sharder.core.api.ring import (
     Condition,
     ControllerRing,
@@ -26,6 +25,7 @@ from sharder.core.api.ring import (
 from sharder.core.fence import Fence, NoFence, Proof, UnknownFence, digest_of, how_to_apply
 from sharder.core.leases.membership import Members
 from sharder.core.names import ObjectRef, is_subdomain
+from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import (
     FALSE,
     FROM_COUNTS,
@@ -42,11 +42,9 @@ MAX_SHARDS = 200
 
 
 def status_of(
-    ring: ControllerRing,
+    snapshot: RingSnapshot,
     before: RingStatus,
     *,
-    shards: int,
-    available: int,
     conditions: Iterable[Condition],
     rebalanced: LastRebalance | None = None,
     now: datetime,
@@ -54,24 +52,23 @@ def status_of(
     """Return the status to report; equal to `before` if nothing has changed.
 
     Args:
-        ring: As last seen.
+        snapshot: The ring, as last seen.
         before: The present status of the ring; fields that are not set here are kept.
-        shards: Number of valid Leases with the ring's label.
-        available: Number of available shards.
         conditions: The desired conditions, of which one without a status is removed; conditions
             of other types are kept.
         rebalanced: The last run of this leader; until the first one, that of the previous leader
             is kept, if the ring is rebalanced at all.
         now: The transition time for each condition that changes its status.
     """
+    ring, members = snapshot.ring, snapshot.members
     desired = {each.type: _dated(each, ring, before, now) for each in conditions}
     after = {c.type: c for c in before.conditions} | desired
     is_off = ring.spec.rebalance.strategy is RebalanceStrategy.NONE
     return msgspec.structs.replace(
         before,
         observed_generation=ring.metadata.generation,
-        shards=shards,
-        available_shards=available,
+        shards=len(members.validity.valid),
+        available_shards=len(members.available),
         conditions=tuple(after[name] for name in sorted(after) if after[name].status),
         last_rebalance=None if is_off else rebalanced or before.last_rebalance,
     )
@@ -81,15 +78,14 @@ def with_counts(
     status: RingStatus,
     stats: ObjectStats,
     *,
-    shards: Collection[ShardStatus],
+    shards: Sequence[ShardStatus],
     resync: LastResync | None,
     now: datetime,
 ) -> RingStatus:
-    """Return the status with the counts.
+    """Return the status with the counts; of `shards`, it lists the first `MAX_SHARDS`.
 
     `now` becomes the time since which objects are unassigned or draining, if none was before.
     """
-    fullest_first = sorted(shards, key=lambda shard: (-(shard.objects or 0), shard.name))
     return msgspec.structs.replace(
         status,
         objects=stats.objects,
@@ -100,7 +96,7 @@ def with_counts(
         uncontrolled=stats.uncontrolled,
         oldest_unassigned_since=_since(status.oldest_unassigned_since, stats.unassigned, now),
         oldest_drain_since=_since(status.oldest_drain_since, stats.draining, now),
-        shard_statuses=tuple(fullest_first[:MAX_SHARDS]),
+        shard_statuses=tuple(shards[:MAX_SHARDS]),
         shard_statuses_truncated=len(shards) > MAX_SHARDS,
         last_resync=resync or status.last_resync,
     )
@@ -109,16 +105,6 @@ def with_counts(
 def is_urgent(after: RingStatus, before: RingStatus) -> bool:
     """Return whether anything other than counts has changed."""
     return _urgent_part(after) != _urgent_part(before)
-
-
-def encode_status(status: RingStatus) -> Json:
-    """Return the merge patch of the ring's status.
-
-    The patch has no resourceVersion: only the leader writes the status, from its own state, and a
-    concurrent change of the spec must not make the write fail.
-    """
-    body: Json = msgspec.to_builtins(status)
-    return {"status": body}
 
 
 def _dated(

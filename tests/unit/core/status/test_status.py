@@ -6,7 +6,7 @@ from datetime import timedelta
 from sharder.core.api.ring import Condition, RingStatus, ShardStatus
 from sharder.core.status.conditions import ObjectStats, ready
 from sharder.core.status.status import StatusThrottle, is_urgent, status_of, with_counts
-from tests.support.values import NOW, ring
+from tests.support.values import NOW, snapshot
 
 EMPTY = RingStatus()
 
@@ -19,10 +19,8 @@ def status(
     at: int = 0,
 ) -> RingStatus:
     return status_of(
-        ring(generation=3),
+        snapshot(),
         before,
-        shards=3,
-        available=2,
         conditions=[ready({"webhook": problem}), *desired],
         now=NOW + timedelta(seconds=at),
     )
@@ -95,12 +93,12 @@ def test_since_when_objects_wait_stays_until_none_waits() -> None:
 
 
 def test_no_more_than_200_shards_are_listed() -> None:
-    exactly = counts(shards=tuple(shard(f"s{n:03}", n) for n in range(200)))
-    more = counts(shards=tuple(shard(f"s{n:03}", n) for n in range(201)))
+    shards = tuple(shard(f"s{n:03}", 500 - n) for n in range(201))
+    exactly, more = counts(shards=shards[:200]), counts(shards=shards)
 
     assert (len(exactly.shard_statuses), exactly.shard_statuses_truncated) == (200, False)
     assert (len(more.shard_statuses), more.shard_statuses_truncated) == (200, True)
-    assert [more.shard_statuses[0].name, more.shard_statuses[-1].name] == ["s200", "s001"]
+    assert [more.shard_statuses[0].name, more.shard_statuses[-1].name] == ["s000", "s199"]
 
 
 def test_a_number_in_a_message_is_not_urgent_but_what_the_condition_says_is() -> None:
