@@ -132,7 +132,7 @@ class ClusterCache:
 
     async def note_absence(self, ref: ObjectRef) -> None:
         """Record that the API server has no such Lease: the watch can be late."""
-        await self._rebuild_paced(self.membership.missed(ref, self._clock.monotonic()))
+        await self._rebuild_paced(self.membership.forget(ref, self._clock.monotonic()))
 
     @contextmanager
     def subscribed(self, subscriber: Subscriber) -> Iterator[None]:
@@ -205,11 +205,11 @@ class ClusterCache:
                 await self._rebuild_all(self.membership.replace(items, now))
                 self._notify_leases({*known, *(lease.metadata.ref for lease in items)})
             case Changed(lease) | Removed(lease):
-                of = self.membership
-                affected = of.see(lease, now) if isinstance(event, Changed) else of.forget(lease)
+                of, ref = self.membership, lease.metadata.ref
+                affected = of.see(lease, now) if isinstance(event, Changed) else of.forget(ref)
                 if affected is not None:
                     await self._rebuild_paced(affected)
-                    self._notify_leases({lease.metadata.ref})
+                    self._notify_leases({ref})
 
     async def _store_namespace(self, event: Event[PartialObject]) -> None:
         await self._rebuild_all(self.namespaces.store(event))

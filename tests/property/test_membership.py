@@ -56,7 +56,7 @@ def tell(membership: Membership, event: Event, at: float) -> None:
         case Seen(lease):
             membership.see(lease, at)
         case Vanished(lease):
-            membership.forget(lease)
+            membership.forget(lease.metadata.ref)
         case ListedAnew(listed):
             membership.replace(listed, at)
 

@@ -58,7 +58,7 @@ class Membership:
         affected = {name for name, ring in self._rings.items() if ring.begin_list(at)}
         present = {lease.metadata.ref: lease for lease in sorted(leases, key=by_age)}
         for ref in [ref for ref in self._places if ref not in present]:
-            affected |= self._leave(ref, renewed=at)
+            affected |= self.forget(ref, renewed=at)
         for lease in present.values():
             affected |= self._see(lease, at) or set()
         return frozenset(affected)
@@ -82,7 +82,7 @@ class Membership:
         place = self._places.get(ref)
         affected = frozenset[RingName]()
         if place is not None and ring_of(place.known[ref].lease) != name:
-            affected = self._leave(ref)
+            affected = self.forget(ref)
         ring, seeing = self._rings.get(name, self._guests), at - self._blind
         before = ring.known.get(ref)
         now = ObservedLease(lease, seeing) if before is None else before.then(lease, seeing)
@@ -93,9 +93,23 @@ class Membership:
             affected |= {name} & self._rings.keys()
         return affected
 
-    def forget(self, lease: Lease) -> frozenset[RingName]:
-        """Record that the Lease is gone: deleted, or without its ring label."""
-        return self._leave(lease.metadata.ref)
+    def forget(self, ref: ObjectRef, renewed: float | None = None) -> frozenset[RingName]:
+        """Record that a Lease is gone: deleted, or without its ring label.
+
+        Its shard might have worked until `renewed`, if no watch showed the deletion: that can be
+        late, or know nothing of a restore of etcd.  Returns the rings that can be affected.
+        """
+        ring = self._places.get(ref)
+        if ring is None:
+            return frozenset()
+        observed = ring.known[ref]
+        until = observed.since + self._blind if renewed is None else renewed
+        if not is_given_up(observed.lease):
+            until += stops_after(observed.lease)
+        elif renewed is not None:
+            until += UNKNOWN_SILENCE
+        ring.leave(ref, until)
+        return frozenset({ring_of(observed.lease)} & self._rings.keys())
 
     def note_outage(self, begin: float, end: float) -> None:
         """Record a span of time in which no renewal could be seen.
@@ -161,27 +175,5 @@ class Membership:
             ring.back.add(ref.name)
         return {name} & self._rings.keys()
 
-    def missed(self, ref: ObjectRef, at: float) -> frozenset[RingName]:
-        """Record that the API server has no such Lease, and return the rings that can be affected.
-
-        The watch can be late, or know nothing of a restore of etcd: the shard might have worked
-        until now.
-        """
-        return self._leave(ref, renewed=at)
-
     def _adjusted(self, observed: ObservedLease) -> ObservedLease:
         return replace(observed, since=observed.since + self._blind)
-
-    def _leave(self, ref: ObjectRef, renewed: float | None = None) -> frozenset[RingName]:
-        """Remember until when the shard of a Lease that left its ring might work."""
-        ring = self._places.get(ref)
-        if ring is None:
-            return frozenset()
-        observed = ring.known[ref]
-        until = observed.since + self._blind if renewed is None else renewed
-        if not is_given_up(observed.lease):
-            until += stops_after(observed.lease)
-        elif renewed is not None:
-            until += UNKNOWN_SILENCE
-        ring.leave(ref, until)
-        return frozenset({ring_of(observed.lease)} & self._rings.keys())

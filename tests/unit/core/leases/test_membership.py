@@ -37,17 +37,17 @@ def test_a_lease_with_the_label_of_another_ring_has_left_its_ring() -> None:
     affected = membership.see(lease(A, of=OTHER), at=1010.0)
 
     assert affected == {DEMO, OTHER}
-    assert membership.forget(lease(B, holder="")) == {DEMO}
-    assert membership.forget(lease(C)) == frozenset()
+    assert membership.forget(lease(B, holder="").metadata.ref) == {DEMO}
+    assert membership.forget(lease(C).metadata.ref) == frozenset()
     standings = [standing_at(membership, 1011.0, shard) for shard in (A, B, C)]
     assert standings == [Standing.MISSING, Standing.GONE, Standing.GONE]
 
 
 def test_departures_are_forgotten_when_they_say_no_more_than_that_a_shard_is_a_stranger() -> None:
     membership = watching(lease(A), lease(B), at=1000.0)
-    membership.forget(lease(A))
+    membership.forget(lease(A).metadata.ref)
 
-    membership.forget(lease(B))
+    membership.forget(lease(B).metadata.ref)
 
     assert A not in membership.members(DEMO, 1050.0).standings
     assert standing_at(membership, 1050.0, A) is Standing.GONE
@@ -121,7 +121,7 @@ def test_a_namesake_in_another_namespace_keeps_no_dead_shard_alive() -> None:
     membership = inside(lease(A, holder=""), lease(A, namespace="evil"))
     held = members(membership).standing_of(A)
 
-    membership.forget(lease(A, namespace="evil"))
+    membership.forget(lease(A, namespace="evil").metadata.ref)
 
     assert held is members(membership).standing_of(A) is Standing.GONE
 
@@ -141,7 +141,7 @@ def test_a_lease_that_was_made_anew_before_its_ring_was_known_releases_nothing_y
     membership = Membership(0.0)
     membership.replace([lease()], LONG_AFTER)
 
-    membership.forget(lease())
+    membership.forget(lease().metadata.ref)
     membership.see(lease(holder=""), LONG_AFTER)
 
     assert standing_at(membership, LONG_AFTER) is Standing.MISSING

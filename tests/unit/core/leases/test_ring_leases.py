@@ -115,7 +115,7 @@ def test_shards_in_a_namespace_that_is_given_up_are_not_taken_for_gone() -> None
     members(membership)
 
     after = membership.members(DEMO, AT, namespaces=("default",))
-    membership.forget(lease("s-0", namespace="former"))
+    membership.forget(lease("s-0", namespace="former").metadata.ref)
     later = membership.members(DEMO, AT, namespaces=("default",))
 
     standings = {after.standing_of(ShardName(f"s-{number}")) for number in range(many)}
@@ -168,7 +168,7 @@ def test_a_shard_can_have_come_back_and_lost_its_lease_unseen_before_a_list_or_a
     if is_list:
         membership.replace([lease(B)], AT + 60)
     else:
-        membership.missed(lease(A).metadata.ref, AT + 60)
+        membership.forget(lease(A).metadata.ref, AT + 60)
 
     assert members(membership, AT + 89).standing_of(A) is Standing.MISSING
     assert members(membership, AT + 90).standing_of(A) is Standing.GONE
@@ -219,7 +219,7 @@ def test_released_leases_of_rings_that_are_made_later_leave_no_doubt() -> None:
 def test_a_lease_that_left_before_its_ring_was_made_may_have_a_shard_at_work() -> None:
     membership = Membership(0.0)
     membership.see(lease(A), AT)
-    membership.forget(lease(A))
+    membership.forget(lease(A).metadata.ref)
 
     assert members(membership, AT + 29).standing_of(A) is Standing.MISSING
     assert members(membership, AT + 30).standing_of(A) is Standing.GONE
@@ -233,7 +233,7 @@ def test_departures_are_bounded_and_who_is_forgotten_may_be_working_as_long() ->
 
     for number in range(MAX_LEASES + 10):
         membership.see(lease(f"x-{number}"), AT + number / 1000)
-        membership.forget(lease(f"x-{number}"))
+        membership.forget(lease(f"x-{number}").metadata.ref)
 
     first = ShardName("x-0")
     assert len(membership._rings[DEMO].departed) == MAX_LEASES
@@ -246,7 +246,7 @@ def test_departures_are_bounded_and_who_is_forgotten_may_be_working_as_long() ->
 
 def test_members_are_another_object_once_a_standing_has_run_out() -> None:
     membership = watching(lease(A), lease(B))
-    membership.forget(lease(B))
+    membership.forget(lease(B).metadata.ref)
     before = members(membership)
 
     assert members(membership, AT + 29) is before
@@ -291,7 +291,7 @@ def test_a_shard_worked_last_before_it_released_or_lost_its_lease_or_two_duratio
     membership = watching(lease(A), lease(B), lease(C))
     membership.see(lease(A, holder=""), AT + 5)
     membership.see(lease(B, holder=SHARDER_IDENTITY, seconds=30), AT + 40)
-    membership.forget(lease(C))
+    membership.forget(lease(C).metadata.ref)
     membership.see(lease(A, holder=SHARDER_IDENTITY, seconds=30), AT + 50)
     membership.see(lease(A, holder=""), AT + 60)
 
