@@ -94,8 +94,8 @@ class ClusterCache:
         self._default = default_namespaces
         self._custom = custom
         self._snapshots: dict[RingName, RingSnapshot] = {}
-        self._began = self._caught_up = False
-        """Whether everything was listed, so that rings are built, and whether all were built."""
+        self._caught_up = False
+        """Whether all rings were built after everything was listed."""
         self._subscribers: list[Subscriber] = []
 
     def snapshot(self, ring: RingName) -> RingSnapshot | None:
@@ -113,8 +113,8 @@ class ClusterCache:
 
     def uncounted(self) -> tuple[RingName, ...]:
         """Return the rings whose objects are not counted yet, sorted."""
-        found = filter(None, map(self.snapshot, self.rings()))
-        return tuple(s.name for s in found if s.tally is not None and not s.tally.synced)
+        tallies = ((name, self._snapshots[name].tally) for name in self.rings())
+        return tuple(name for name, tally in tallies if tally is not None and not tally.synced)
 
     def is_current(self, snapshot: RingSnapshot) -> bool:
         """Return whether steps decided from `snapshot` are still valid for objects in scope.
@@ -159,7 +159,7 @@ class ClusterCache:
         await self._rebuild_all(self.ring_store.known())  # after a crash
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(rings, "controllerrings", self._store_ring))
-            group.create_task(self._follow_leases(leases))
+            group.create_task(self._follow(leases, LEASES, self._store_lease))
             group.create_task(self._follow(namespaces, "namespaces", self._store_namespace))
             group.create_task(self._follow_time(), name="standings")
             group.create_task(self._learn_resources(), name="discovery")
@@ -167,6 +167,9 @@ class ClusterCache:
     async def _follow(
         self, source: Watchable[V], what: str, store: Callable[[Event[V]], Awaitable[None]]
     ) -> None:
+        if what == LEASES:
+            # The rings decide which Leases are kept, so they are listed first.
+            await self.ring_store.listed.wait()
         doing, on_error = f"watch {what}", partial(self.health.noted, what)
         events = follow(source, doing=doing, clock=self._clock, rng=self._rng, on_error=on_error)
         async for event in events:
@@ -174,14 +177,8 @@ class ClusterCache:
             self.health.saw(what, is_list=is_list)
             await store(event)
             if is_list and self.health.synced(what):
-                self._began = True
                 await self._rebuild_all(self.ring_store.known())
                 self._caught_up = True
-
-    async def _follow_leases(self, source: Watchable[Lease]) -> None:
-        # The rings decide which Leases are kept, so they are listed first.
-        await self.ring_store.listed.wait()
-        await self._follow(source, LEASES, self._store_lease)
 
     async def _follow_time(self) -> None:
         """Rebuild rings whose standings change as time passes, until cancelled."""
@@ -241,7 +238,7 @@ class ClusterCache:
 
     async def _rebuild_all(self, rings: Iterable[RingName]) -> None:
         """Rebuild rings; others can be added or removed meanwhile."""
-        if self._began:
+        if self.health.missing() is None:
             async for ring in in_slices(sorted(rings), self._clock):
                 self._rebuild(ring)
 
