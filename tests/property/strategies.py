@@ -50,11 +50,9 @@ def memberships(draw: st.DrawFn) -> Members:
     standings = st.sampled_from([*Standing, None])
     drawn = draw(st.tuples(*[standings] * len(FOUR)))
     known = {shard: s for shard, s in zip(FOUR, drawn, strict=True) if s is not None}
-    return Members(
-        standings=known,
-        stranger=draw(st.sampled_from([Standing.MISSING, Standing.GONE])),
-        namespaces={shard: draw(st.sampled_from(["default", "other"])) for shard in known},
-    )
+    stranger = draw(st.sampled_from([Standing.MISSING, Standing.GONE]))
+    namespaces = {shard: draw(st.sampled_from(["default", "other"])) for shard in known}
+    return Members(standings=known, stranger=stranger, namespaces=namespaces)
 
 
 snapshots: st.SearchStrategy[RingSnapshot] = memberships().map(snapshot)

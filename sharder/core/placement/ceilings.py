@@ -177,11 +177,16 @@ class Ceilings:
         """Return how many objects arrive from outside a pool, except the one to place.
 
         An object arrives from a working shard, or after its release.  The objects of a shard that
-        is gone do not count as arriving: they are placed like any other object.
+        is gone do not count as arriving: they are placed like any other object.  Where a released
+        object arrives itself, no other one does: with room for one, two would wait for each other.
         """
         (on, to), works = self._own, self._layout.names
         coming = self._counts.heading_to(goal)
-        if not coming or goal in self._layout.closed:
+        if (
+            not coming
+            or goal in self._layout.closed
+            or (on is None and (to == goal or to in pool))
+        ):
             return 0
         arriving = {o: n for o, n in coming.items() if o is None or (o in works and o not in pool)}
         return sum(arriving.values()) - (goal == to and on in arriving)

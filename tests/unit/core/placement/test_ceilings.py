@@ -19,8 +19,6 @@ from sharder.core.placement.tally import Reservation, Tally
 from tests.support.values import A, B, C
 from tests.support.values_placement import bounded, demand, placer, shard, tally
 
-FULL = "it is full: {} of {} objects"
-
 
 def ceilings(of: Placer, counts: Tally, *, number: int | None = None) -> Ceilings:
     """The ceilings before the object with this number is placed."""
@@ -155,7 +153,7 @@ def test_what_leaves_a_closed_shard_counts_where_it_goes(closed: Shard) -> None:
 
     assert before == 4
     assert found.of(shard(B)) == 6
-    assert found.objection(shard(B), pinned=False) == FULL.format(7, 6)
+    assert found.objection(shard(B), pinned=False) == "it is full: 7 of 6 objects"
     assert found.objection(shard(C), pinned=False) is None
 
 
@@ -163,12 +161,24 @@ def test_an_object_that_leaves_a_closed_shard_takes_no_room_from_itself() -> Non
     shards = shard(A, evacuating=True), shard(B)
     counts = tally({A: 2, B: 4})
     counts.see("more", -1, Entry(A, draining=True, heading=B))
-    of = placer(*shards)
 
-    found = ceilings(of, counts, number=-1)
+    found = ceilings(placer(*shards), counts, number=-1)
 
     assert found.of(shard(B)) == 5
     assert found.objection(shard(B), pinned=False) is None
+
+
+@pytest.mark.parametrize("spec", [bounded(per_shard=2), bounded(per_pool=4)])
+def test_released_objects_with_room_for_one_do_not_wait_for_each_other(
+    spec: PlacementSpec,
+) -> None:
+    shards, counts = [shard(name, pool="east") for name in (A, B)], tally({A: 1, B: 2})
+    for number in (-1, -2):
+        counts.see("more", number, Entry(None, heading=A))
+
+    found = ceilings(placer(*shards, spec=spec), counts, number=-1)
+
+    assert found.objection(shards[0], pinned=False) is None
 
 
 def test_in_a_full_pool_the_objects_of_a_lost_shard_go_to_the_others() -> None:
