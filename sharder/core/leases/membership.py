@@ -5,9 +5,9 @@ deleted by mistake, it might still work on the object.  So each shard has a stan
 (docs/protocol.md, "When an object may be taken from a shard").
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import IntEnum, auto
 from functools import cached_property
 
 from sharder.core.api.lease import Lease
@@ -17,8 +17,8 @@ from sharder.core.leases.validity import LeaseValidity, classify
 from sharder.core.names import RING_LABEL, RingName, ShardName
 
 
-class Standing(Enum):
-    """What can happen to the objects of a shard, the best first."""
+class Standing(IntEnum):
+    """What can happen to the objects of a shard, the best first; the best is the lowest."""
 
     AVAILABLE = auto()
     """It owns objects and gets new ones."""
@@ -28,9 +28,6 @@ class Standing(Enum):
     """It might be working: it keeps its objects and gets no new ones."""
     GONE = auto()
     """It has stopped: its objects can be taken at once."""
-
-
-_BEST_FIRST = tuple(Standing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,15 +76,6 @@ class Members:
 def ring_of(lease: Lease) -> RingName:
     """Return the ring in the Lease's label, empty if it has none."""
     return RingName(lease.metadata.label(RING_LABEL))
-
-
-def best(found: Iterable[tuple[str, Standing]]) -> dict[ShardName, Standing]:
-    """Return the best standing of each name, because several Leases can have one name."""
-    best: dict[ShardName, Standing] = {}
-    for name, standing in found:
-        shard = ShardName(name)
-        best[shard] = min(standing, best.get(shard, standing), key=_BEST_FIRST.index)
-    return best
 
 
 def standing_by(lease: Lease, problem: str | None) -> Standing:

@@ -11,7 +11,7 @@ from math import inf
 from typing import Final
 
 from sharder.core.api.lease import Lease
-from sharder.core.leases.membership import Members, Standing, best, standing_by
+from sharder.core.leases.membership import Members, Standing, standing_by
 from sharder.core.leases.shard import Shard, shard_of
 from sharder.core.leases.state import (
     DEFAULT_DURATION,
@@ -144,7 +144,7 @@ class RingLeases:
         validity = classify((each.lease for each in self.known.values()), self._namespaces)
         former = (self.known[ref].lease for ref in self._former)
         held_last = sorted((*filter(is_held, former), *validity.leases), key=is_held)
-        standings = best(self._standings(validity.problems, at, stranger))
+        standings = self._standings(validity.problems, at, stranger)
         return Members(
             standings=standings | dict.fromkeys(validity.duplicate_names, Standing.MISSING),
             stranger=stranger,
@@ -170,8 +170,8 @@ class RingLeases:
 
     def _standings(
         self, problems: Mapping[ObjectRef, str], at: float, stranger: Standing
-    ) -> Iterator[tuple[str, Standing]]:
-        """Yield the standing that follows from each Lease, and each deleted one.
+    ) -> dict[ShardName, Standing]:
+        """Return the best standing of each name by its Leases, deleted ones included.
 
         While the ring is in doubt, a Lease that was given up or deleted says nothing: a shard of
         its name might hold another one, in another namespace.
@@ -183,10 +183,12 @@ class RingLeases:
             for ref, each in self.known.items()
             if self._counts(ref)
         )
-        is_doubtful = at < self.doubted_until
+        is_doubtful, best = at < self.doubted_until, dict[ShardName, Standing]()
         for name, standing in found:
             if not (is_doubtful and standing is Standing.GONE):
-                yield name, standing
+                shard = ShardName(name)
+                best[shard] = min(standing, best.get(shard, standing))
+        return best
 
     def _takes_for_gone(self, name: str) -> bool:
         members = self._members
