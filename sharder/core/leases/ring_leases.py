@@ -77,16 +77,13 @@ class RingLeases:
             self.back.add(ref.name)
         if not self._has_room(lease):
             return self._leave_out(lease, at)
-        before, described, shard = self.known.get(ref), self._shards.get(ref), shard_of(lease)
+        before = _facts(self.known[ref].lease, self._shards[ref]) if ref in self.known else None
         is_back = is_held(lease) and self.departed.pop(ref, None) is not None
-        self.known[ref], self._places[ref] = now, self
+        self.known[ref], self._places[ref], self._shards[ref] = now, self, shard_of(lease)
         (self._of_shards.add if self._makes_shard(lease) else self._of_shards.discard)(ref)
-        if before is None or described is None or _facts(shard) != _facts(described):
-            self._shards[ref] = shard
-        elif not is_back and _standing_by(before.lease) is _standing_by(lease):
-            return False
-        self._is_stale = True
-        return True
+        has_changed = is_back or before != _facts(lease, self._shards[ref])
+        self._is_stale |= has_changed
+        return has_changed
 
     def leave(self, ref: ObjectRef, until: float) -> None:
         """Forget a Lease that was deleted, and remember until when its shard might work."""
@@ -243,10 +240,7 @@ def _standing(at: float, until: float) -> Standing:
     return Standing.MISSING if at < until else Standing.GONE
 
 
-def _standing_by(lease: Lease) -> Standing:
-    return standing_by(lease, problem_of(lease))
-
-
-def _facts(shard: Shard) -> tuple[object, ...]:
+def _facts(lease: Lease, shard: Shard) -> tuple[object, ...]:
     """Return everything that a Lease says about its shard."""
-    return shard, shard.ready, shard.since, shard.problem
+    standing = standing_by(lease, problem_of(lease))
+    return standing, shard, shard.ready, shard.since, shard.problem
