@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from sharder.controllers.ring_store import NamespaceSelection, RingStore
@@ -140,7 +141,7 @@ class ClusterCache:
         for name in sorted(self.ring_store.known()):
             subscriber.ring(name)
             subscriber.steps(name)
-            for ref in self._lease_refs(name):
+            for ref in self.membership.refs(name):
                 subscriber.lease(ref)
         self._subscribers.append(subscriber)
         try:
@@ -198,9 +199,9 @@ class ClusterCache:
                 if not self.health.is_synced(LEASES):
                     # A shard that is unknown now might have worked until this moment.
                     self.membership.begin(now)
-                known = [ref for ring in self.ring_store.rings for ref in self._lease_refs(ring)]
+                known = {*chain.from_iterable(map(self.membership.refs, self.ring_store.rings))}
                 await self._rebuild_all(self.membership.replace(items, now))
-                self._notify_leases({*known, *(lease.metadata.ref for lease in items)})
+                self._notify_leases(known | {lease.metadata.ref for lease in items})
             case Changed(lease) | Removed(lease):
                 of, ref = self.membership, lease.metadata.ref
                 affected = of.see(lease, now) if isinstance(event, Changed) else of.forget(ref)
@@ -253,7 +254,7 @@ class ClusterCache:
             self._allowances.pop(name, None)
         if before is None or after is None:
             self._notify_ring(name, steps=before is not after)
-            self._notify_leases(self._lease_refs(name))
+            self._notify_leases(self.membership.refs(name))
             return
         if after.epoch is not before.epoch:
             self._notify_ring(name, steps=True)
@@ -305,6 +306,3 @@ class ClusterCache:
         for ref in refs:
             for subscriber in self._subscribers:
                 subscriber.lease(ref)
-
-    def _lease_refs(self, ring: RingName) -> list[ObjectRef]:
-        return [observed.lease.metadata.ref for observed in self.membership.observed_leases(ring)]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sharder.core.leases.register import Membership
 from sharder.core.leases.watch_health import LEASES, WatchHealth
-from tests.support.values import DEMO, A, lease
+from tests.support.values import A, lease
 
 TWO_DURATIONS = 30
 
@@ -31,7 +31,8 @@ def silent_at(spans: list[tuple[int, int]], died: int) -> float:
     membership.see(lease(A), died)
     for begin, end in [span for span in spans if span[1] > died]:
         membership.note_outage(begin, end)
-    (observed,) = membership.observed_leases(DEMO)
+    observed = membership.observed(lease(A).metadata.ref)
+    assert observed is not None
     return observed.silent_at()
 
 
@@ -73,5 +74,6 @@ def test_from_a_failed_call_until_the_next_answer_all_time_counts_in_which_no_le
             counted |= set(range(failing_since, clock.time))
         failing_since = None if answered else failing_since
 
-    (observed,) = membership.observed_leases(DEMO)
+    observed = membership.observed(lease(A).metadata.ref)
+    assert observed is not None
     assert observed.silent_at() == TWO_DURATIONS + len(counted)

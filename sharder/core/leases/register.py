@@ -123,16 +123,17 @@ class Membership:
         self._blind += max(0.0, end - last) + max(0.0, first - begin)
         self._last_outage = min(first, begin), max(last, end)
 
-    def observed_leases(self, ring: RingName) -> list[ObservedLease]:
-        """Return the ring's Leases as observed, by namespace and name."""
-        found = self._rings.get(ring, self._guests).known.values()
-        seen = (self._adjusted(known) for known in found if ring_of(known.lease) == ring)
-        return sorted(seen, key=lambda s: s.lease.metadata.ref)
+    def refs(self, ring: RingName) -> list[ObjectRef]:
+        """Return which Leases of a ring are kept."""
+        known = self._rings.get(ring, self._guests).known
+        return [ref for ref, each in known.items() if ring_of(each.lease) == ring]
 
     def observed(self, ref: ObjectRef) -> ObservedLease | None:
         """Return one Lease as observed, None if it is not kept; outages are subtracted."""
-        place = self._places.get(ref)
-        return None if place is None else self._adjusted(place.known[ref])
+        if ref not in self._places:
+            return None
+        known = self._places[ref].known[ref]
+        return replace(known, since=known.since + self._blind)
 
     def is_back(self, ring: RingName, shard: ShardName) -> bool:
         """Return whether a shard that was gone in the ring's last members might work by now."""
@@ -174,6 +175,3 @@ class Membership:
             ring.depart(ref, at + stops_after(lease))
             ring.back.add(ref.name)
         return {name} & self._rings.keys()
-
-    def _adjusted(self, observed: ObservedLease) -> ObservedLease:
-        return replace(observed, since=observed.since + self._blind)

@@ -42,7 +42,7 @@ def watching(*leases: Lease, namespaces: tuple[str, ...] = ()) -> Membership:
 
 
 def kept(membership: Membership) -> int:
-    return len(membership.observed_leases(DEMO))
+    return len(membership.refs(DEMO))
 
 
 def members(membership: Membership, at: float = AT) -> Members:
@@ -91,10 +91,7 @@ def test_leases_of_rings_that_do_not_exist_are_bounded_all_together() -> None:
     for number in range(MANY):
         membership.see(lease(of=f"ring-{number}", namespace=f"ns-{number}"), AT)
 
-    assert (
-        sum(len(membership.observed_leases(RingName(f"ring-{n}"))) for n in range(MANY))
-        == MAX_KEPT
-    )
+    assert sum(len(membership.refs(RingName(f"ring-{n}"))) for n in range(MANY)) == MAX_KEPT
 
 
 def test_what_is_forged_outside_the_ring_s_namespaces_changes_no_standing() -> None:
