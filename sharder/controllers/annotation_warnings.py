@@ -5,7 +5,6 @@ annotations").  Every replica finds invalid objects, where no request can be sen
 sends the Events, soon after.
 """
 
-import asyncio
 from typing import Final, NoReturn
 
 from sharder.core.api.meta import PartialObject
@@ -34,7 +33,6 @@ class AnnotationWarnings:
         self._recorder = recorder
         self._clock = clock
         self._pending: dict[tuple[RingName, str], tuple[PartialObject, str]] = {}
-        self._news = asyncio.Event()
 
     def check(self, snapshot: RingSnapshot, obj: PartialObject) -> None:
         """Check the labels and annotations of an object."""
@@ -44,13 +42,10 @@ class AnnotationWarnings:
             self._pending.pop(key, None)
         elif key in self._pending or len(self._pending) < MAX_PENDING:
             self._pending[key] = obj.identity(), f"ring {snapshot.name}: {text}"
-            self._news.set()
 
     async def report(self) -> NoReturn:
         """Send the warnings, until cancelled."""
         while True:
-            await self._news.wait()
-            self._news.clear()
             pending, self._pending = self._pending, {}
             for about, message in pending.values():
                 await self._recorder.tell(about, MALFORMED, message)
