@@ -72,8 +72,9 @@ class NamespaceSelection:
         """Return the namespaces of a ring; the same object until they change."""
         selection = self._selections.get(ring)
         if selection is None or selection.selector != selector:
-            selection = _Selection(selector, self.matching(selector))
-            self._selections[ring] = selection
+            known = self._labels.items()
+            names = frozenset(name for name, of in known if self._selects(selector, name, of))
+            selection = self._selections[ring] = _Selection(selector, names)
         return selection.names
 
     def selects(self, ring: RingName, name: str) -> bool | None:
@@ -85,12 +86,6 @@ class NamespaceSelection:
         """Return whether the ring has selected a namespace since the namespace was created."""
         selection = self._selections.get(ring)
         return selection is not None and name in selection.fresh
-
-    def matching(self, selector: LabelSelector) -> frozenset[str]:
-        """Return the namespaces that a selector selects now; the selector is not stored."""
-        return frozenset(
-            name for name, labels in self._labels.items() if self._selects(selector, name, labels)
-        )
 
     def forget(self, ring: RingName) -> None:
         """Forget a deleted ring."""

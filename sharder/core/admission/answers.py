@@ -45,13 +45,11 @@ def place(
         operations = owned(obj.metadata, snapshot, None)
         return Decision(outcome="no_shard", operations=operations, warning=warning)
     operations = owned(obj.metadata, snapshot, choice.shard, name=name)
-    # Its creator, or our answer to an earlier call, has already set the labels.
-    if not operations:
-        return Decision(outcome=PASS.outcome, reservation=reservation)
+    # Without operations, its creator or our answer to an earlier call has set the labels.
     return Decision(
-        outcome="assigned",
+        outcome="assigned" if operations else PASS.outcome,
         operations=operations,
-        assigned=choice.shard,
+        assigned=choice.shard if operations else None,
         reservation=reservation,
     )
 

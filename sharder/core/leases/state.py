@@ -39,10 +39,6 @@ class ShardState(StrEnum):
     ORPHANED = "orphaned"
 
 
-HEALTHIEST_FIRST = tuple(ShardState)
-"""The states in order."""
-
-
 def state_of(lease: Lease, now: datetime) -> ShardState:
     """Return the state at `now` (aware), by the times in the Lease.
 
@@ -193,7 +189,7 @@ class ObservedLease:
         seen = ShardState.EXPIRED if monotonic >= self._expired_at() else ShardState.READY
         if self.renewed:
             return seen
-        return max(seen, state_of(self.lease, now), key=HEALTHIEST_FIRST.index)
+        return max(seen, state_of(self.lease, now), key=tuple(ShardState).index)
 
     def is_silent(self, monotonic: float) -> bool:
         """Return whether the shard has not renewed for two durations, and so is dead."""
