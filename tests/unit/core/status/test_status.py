@@ -96,9 +96,8 @@ def test_no_more_than_200_shards_are_listed() -> None:
     shards = tuple(shard(f"s{n:03}", 500 - n) for n in range(201))
     exactly, more = counts(shards=shards[:200]), counts(shards=shards)
 
-    assert (len(exactly.shard_statuses), exactly.shard_statuses_truncated) == (200, False)
-    assert (len(more.shard_statuses), more.shard_statuses_truncated) == (200, True)
-    assert [more.shard_statuses[0].name, more.shard_statuses[-1].name] == ["s000", "s199"]
+    assert (exactly.shard_statuses, exactly.shard_statuses_truncated) == (shards[:200], False)
+    assert (more.shard_statuses, more.shard_statuses_truncated) == (shards[:200], True)
 
 
 def test_a_number_in_a_message_is_not_urgent_but_what_the_condition_says_is() -> None:
