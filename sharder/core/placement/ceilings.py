@@ -11,22 +11,13 @@ from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counts import Counts
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.strategy import Layout, Size, Strategy
+from sharder.core.placement.strategy import Layout, Size, Strategy, lowest
 
 
 class Ceilings:
     """The ceilings of a ring's shards and pools, by the counts of one moment."""
 
-    __slots__ = (
-        "_ceilings",
-        "_counts",
-        "_in_pool",
-        "_layout",
-        "_objects",
-        "_own",
-        "_spec",
-        "_strategy",
-    )
+    __slots__ = ("_counts", "_in_pool", "_layout", "_objects", "_own", "_strategy")
 
     def __init__(
         self,
@@ -41,13 +32,11 @@ class Ceilings:
         a layout that is equal to `layout`.
         """
         self._layout = layout
-        self._spec = layout.spec
         self._strategy = strategy
         self._counts = counts
         entry = None if placing is None else counts.entry(placing.identity)
         self._own = (None, None) if entry is None else (entry.shard, entry.heading)
         """The shard and the target of the object to place."""
-        self._ceilings: dict[Size, int | None] = {}
         self._in_pool: dict[str, int] = {}
         is_new = placing is not None and entry is None
         self._objects = counts.objects + is_new
@@ -63,14 +52,8 @@ class Ceilings:
         return size.declared if pinned else self._of_size(size)
 
     def _of_size(self, size: Size) -> int | None:
-        """Return the ceiling of shards of this size; cached."""
-        if size not in self._ceilings:
-            declared, share = size.declared, self._share(size)
-            if declared is None or share is None:
-                self._ceilings[size] = share if declared is None else declared
-            else:
-                self._ceilings[size] = min(declared, share)
-        return self._ceilings[size]
+        """Return the ceiling of shards of this size."""
+        return lowest(size.declared, self._share(size))
 
     def _share(self, size: Size) -> int | None:
         """Return the automatic ceiling of shards of this size, None if they have none."""
@@ -78,8 +61,7 @@ class Ceilings:
 
     def bind(self, shard: Shard) -> bool:
         """Return whether the shard or its pool has a ceiling."""
-        in_pool = self._spec.pool_capacity is not None and bool(shard.pool)
-        return in_pool or self.of(shard) is not None
+        return shard.pool in self._layout.pools or self.of(shard) is not None
 
     def with_room(self, shards: Sequence[Shard], demand: Demand) -> Sequence[Shard]:
         """Return the shards with room for an object, its own shard included.
@@ -128,11 +110,11 @@ class Ceilings:
         ceiling = self.of(shard, pinned=pinned)
         if ceiling is not None and (held := self._held(shard)) >= ceiling:
             return f"it is full: {held} of {ceiling} objects"
-        limit = self._spec.pool_capacity
-        if limit is not None and shard.pool:
-            held = self._held_in(shard.pool)
-            if held >= limit:
-                return f"its pool {shard.pool} is full: {held} of {limit} objects"
+        if (
+            shard.pool in self._layout.pools
+            and (held := self._held_in(shard.pool)) >= self._layout.pool_limit
+        ):
+            return f"its pool {shard.pool} is full: {held} of {self._layout.pool_limit} objects"
         return None
 
     def room(self, shard: Shard) -> int | None:
@@ -153,20 +135,18 @@ class Ceilings:
 
     def excess_on(self, shard: Shard) -> int:
         """Return how many objects have to leave one available shard; only its pool is computed."""
-        beside: Sequence[Shard] = (shard,)
-        if self._spec.pool_capacity is not None and shard.pool:
-            beside = self._layout.pools[shard.pool]
+        beside = self._layout.pools.get(shard.pool, (shard,))
         return self._excess_of(beside).get(shard.name, 0)
 
     def keeps_one_more(self, shard: Shard) -> bool:
         """Return whether there is room for a draining object of the shard to stay."""
-        limit, pool_limit = self._limit(shard), self._spec.pool_capacity
+        limit, pool = self._limit(shard), self._layout.pools.get(shard.pool)
         if limit is not None and self._counts.staying_on(shard.name) >= limit:
             return False
-        if pool_limit is None or not shard.pool:
-            return True
-        pool = self._layout.pools[shard.pool]
-        return sum(self._counts.staying_on(s.name) for s in pool) < pool_limit
+        return (
+            pool is None
+            or sum(self._counts.staying_on(s.name) for s in pool) < self._layout.pool_limit
+        )
 
     def _held(self, shard: Shard) -> int:
         """Return how many objects are on the shard or arrive there, except the one to place."""
@@ -201,10 +181,9 @@ class Ceilings:
 
     def _full_pools(self) -> set[str]:
         """Return the pools without room for one more object."""
-        limit = self._spec.pool_capacity
-        if limit is None:
-            return set()
-        return {pool for pool in self._layout.pools if pool and self._held_in(pool) >= limit}
+        return {
+            pool for pool in self._layout.pools if self._held_in(pool) >= self._layout.pool_limit
+        }
 
     def _held_in(self, pool: str) -> int:
         """Return how many objects are on the shards of a pool or arrive there; cached.
@@ -226,22 +205,19 @@ class Ceilings:
         while they are there only until they can go to another shard.
         """
         size = self._layout.sizes[shard.name]
-        limit, share = size.declared, self._share(size)
+        share = self._share(size)
         # No object moves for balance during a rollout, or because others cannot be counted.
         if share is None or self._layout.newest is not None or self._counts.unread:
-            return limit
-        share += self._counts.pinned_on(shard.name)
-        return share if limit is None else min(limit, share)
+            return size.declared
+        return lowest(size.declared, share + self._counts.pinned_on(shard.name))
 
     def _excess_of(self, shards: Sequence[Shard]) -> dict[ShardName, int]:
         """Return the excess of some shards, among which each pool is complete."""
         here = self._layout.names
         movable = [shard for shard in shards if shard.name in here and not shard.set_aside]
         excess = {shard.name: self._above(shard) for shard in movable}
-        limit = self._spec.pool_capacity
-        if limit is not None:
-            for pool in {shard.pool for shard in movable if shard.pool}:
-                self._level(self._layout.pools[pool], limit, excess)
+        for pool in {shard.pool for shard in movable} & self._layout.pools.keys():
+            self._level(self._layout.pools[pool], excess)
         return {shard: many for shard, many in sorted(excess.items()) if many}
 
     def _above(self, shard: Shard) -> int:
@@ -249,7 +225,7 @@ class Ceilings:
         limit = self._limit(shard)
         return 0 if limit is None else max(0, self._counts.settled_on(shard.name) - limit)
 
-    def _level(self, pool: Sequence[Shard], limit: int, excess: dict[ShardName, int]) -> None:
+    def _level(self, pool: Sequence[Shard], excess: dict[ShardName, int]) -> None:
         """Add the excess of a pool to the excess of its fullest shards.
 
         The result is as if objects were taken one by one from the fullest shard, or from the first
@@ -257,7 +233,7 @@ class Ceilings:
         """
         left = {s.name: self._counts.settled_on(s.name) - excess.get(s.name, 0) for s in pool}
         movable = sorted(shard for shard in left if shard in excess)
-        surplus = sum(left.values()) - limit
+        surplus = sum(left.values()) - self._layout.pool_limit
         if surplus <= 0:
             return
 

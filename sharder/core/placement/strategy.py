@@ -75,15 +75,9 @@ class Layout:
         """All shards, available or not."""
         return {shard.name: shard for shard in (*self.shards, *self.available)}
 
-    @cached_property
-    def declared(self) -> Mapping[ShardName, int | None]:
-        """The ceilings that the shards and the ring declare; None: no ceiling."""
-        return {name: self.declared_by(shard) for name, shard in self.by_name.items()}
-
     def declared_by(self, shard: Shard) -> int | None:
         """Return the ceiling that the shard or the ring declares; None: no ceiling."""
-        limits = (shard.ceiling, self.spec.per_shard_capacity)
-        return min((limit for limit in limits if limit is not None), default=None)
+        return lowest(shard.ceiling, self.spec.per_shard_capacity)
 
     @cached_property
     def closed(self) -> Mapping[ShardName, Shard]:
@@ -136,7 +130,7 @@ class Layout:
         """The sizes of the available shards; usually few are different."""
         return {
             shard.name: Size(
-                None if shard.name in self.closed else shard.weight, self.declared[shard.name]
+                None if shard.name in self.closed else shard.weight, self.declared_by(shard)
             )
             for shard in self.available
         }
@@ -160,12 +154,23 @@ class Layout:
         return self._open_by_place if shards is self.open else _by_place(shards)
 
     @cached_property
-    def pools(self) -> Mapping[str, tuple[Shard, ...]]:
-        """The shards of each pool, available or not."""
-        pools = defaultdict[str, tuple[Shard, ...]](tuple)
-        for shard in self.shards:
-            pools[shard.pool] += (shard,)
+    def pool_limit(self) -> int:
+        """The most objects of a pool; it has no meaning without `pools`."""
+        return self.spec.pool_capacity or 0
+
+    @cached_property
+    def pools(self) -> Mapping[str, Sequence[Shard]]:
+        """The shards of each pool, available or not; empty if pools have no limit."""
+        pools: dict[str, list[Shard]] = {}
+        for shard in self.shards if self.spec.pool_capacity is not None else ():
+            if shard.pool:
+                pools.setdefault(shard.pool, []).append(shard)
         return pools
+
+
+def lowest(*limits: int | None) -> int | None:
+    """Return the lowest limit, None if there is none."""
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _by_place(shards: Iterable[Shard]) -> Mapping[str, Sequence[Shard]]:

@@ -1,1 +1,1 @@
-"""The strategies, one per file; `registry` lists them."""
+"""The strategies, one per file; `sharder.core.placement.placer` lists them."""

@@ -57,8 +57,8 @@ class LeastLoaded(Strategy):
         super().__init__(layout)
         # A limit of 0 counts as 1: one object makes the shard full in both cases.
         self.capacities = {
-            name: limit if limit is None else max(limit, 1)
-            for name, limit in layout.declared.items()
+            name: None if (limit := layout.declared_by(shard)) is None else max(limit, 1)
+            for name, shard in layout.by_name.items()
         }
         self.different = set(self.capacities.values())
         self.zones_differ = len({bool(shard.zone) for shard in layout.available}) > 1
@@ -259,9 +259,9 @@ class Chain:
 
     def in_pools_with_room(self, shards: Shards) -> tuple[Shards, str]:
         """Prefer the pools with most room."""
-        limit = self._layout.spec.pool_capacity
+        limit = self._layout.pool_limit
         # Without a limit, all pools have the same room.
-        if limit is None or not shards[0].pool:
+        if shards[0].pool not in self._layout.pools:
             return shards, ""
         room = {
             pool: limit - sum(self._counts.on(s.name) for s in self._layout.pools[pool])
