@@ -89,16 +89,14 @@ def identity_of(main_key: str) -> int:
 class Reader:
     """Reads the labels and annotations of one ring's objects."""
 
-    __slots__ = ("_asking", "_by", "_has_groups", "_labels", "_pin", "_topology")
+    __slots__ = ("_asked", "_asking", "_by", "_has_groups", "_pin")
 
     def __init__(self, ring: RingName, spec: PlacementSpec) -> None:
         self._pin = pin_label(ring)
-        self._topology = spec.use_topology_labels
         self._by = spec.group_by
         self._has_groups = spec.group_by != GroupBy()
-        topology = {REGION_LABEL, ZONE_LABEL} if self._topology else set[str]()
-        self._labels = (self._pin, POOL_LABEL, WANTED_REGION_LABEL, WANTED_ZONE_LABEL)
-        self._asking = topology | set(self._labels)
+        self._asked = (*_ASKED, *(_TOPOLOGY if spec.use_topology_labels else ()))
+        self._asking = {self._pin, *(label for _, label in self._asked)}
 
     def demand(
         self,
@@ -120,9 +118,9 @@ class Reader:
             identity,
             current,
             pin=self.pin_of(obj),
-            region=self._wanted(labels, WANTED_REGION_LABEL, REGION_LABEL),
-            zone=self._wanted(labels, WANTED_ZONE_LABEL, ZONE_LABEL),
-            pool=labels.get(POOL_LABEL, ""),
+            region=self._wanted(labels, "region"),
+            zone=self._wanted(labels, "zone"),
+            pool=self._wanted(labels, "pool"),
             group=group,
             groups=groups,
             moves=moves,
@@ -139,11 +137,10 @@ class Reader:
         Together they match all objects that ask for another pool, region or zone than their shard
         has.  If all shards have the same one, there is none to go to.
         """
-        topology = _TOPOLOGY if self._topology else ()
-        for label, place_of in (*_WANTED, *topology):
+        for what, label in self._asked:
             names = defaultdict[str, list[ShardName]](list)
             for shard in shards:
-                names[place_of(shard)].append(shard.name)
+                names[getattr(shard, what)].append(shard.name)
             if len(names) > MAX_PLACES:
                 yield [shard.name for shard in shards], label
             elif len(names) > 1:
@@ -187,7 +184,7 @@ class Reader:
     def invalid_annotations(self, obj: PartialObject) -> Iterator[str]:
         """Yield which labels and annotations of the object are ignored, and why."""
         labels, annotations = obj.metadata.labels or {}, obj.metadata.annotations or {}
-        for key in self._labels:
+        for key in (self._pin, *(label for _, label in _ASKED)):
             if key in labels and not is_label_value(labels[key]):
                 yield f"the label {key} is ignored: it is empty or not a valid label value"
         for key, read in _READERS if annotations else ():
@@ -197,23 +194,32 @@ class Reader:
             except ValueError as error:
                 yield f"the annotation {key} is ignored: {error}"
 
-    def _wanted(self, labels: dict[str, str], ours: str, topology: str) -> str:
-        wanted = labels.get(ours, "")
-        return wanted or (labels.get(topology, "") if self._topology else "")
+    def _wanted(self, labels: dict[str, str], what: str) -> str:
+        values = (labels.get(label) for name, label in self._asked if name == what)
+        return next(filter(None, values), "")
 
 
-_WANTED: Final[tuple[tuple[str, Callable[[Shard], str]], ...]] = (
-    (POOL_LABEL, lambda shard: shard.pool),
-    (WANTED_REGION_LABEL, lambda shard: shard.region),
-    (WANTED_ZONE_LABEL, lambda shard: shard.zone),
+_ASKED: Final = (
+    ("pool", POOL_LABEL),
+    ("region", WANTED_REGION_LABEL),
+    ("zone", WANTED_ZONE_LABEL),
 )
-_TOPOLOGY: Final[tuple[tuple[str, Callable[[Shard], str]], ...]] = (
-    (REGION_LABEL, lambda shard: shard.region),
-    (ZONE_LABEL, lambda shard: shard.zone),
-)
+"""What an object asks for, by the name of the field of demands and shards, and its label."""
+
+_TOPOLOGY: Final = (("region", REGION_LABEL), ("zone", ZONE_LABEL))
 
 
-def _move_cost(text: str) -> int:
+def exclusion(shard: Shard, demand: Demand) -> str | None:
+    """Return which label of the object excludes the shard, None if none does."""
+    for what, _ in _ASKED:
+        asked: str = getattr(demand, what)
+        if asked and asked != getattr(shard, what):
+            return f"the object asks for the {what} {asked}"
+    return None
+
+
+def move_cost(text: str) -> int:
+    """Return the cost in an annotation; a ValueError says why it is invalid."""
     if not text.removeprefix("-").isdecimal() or not text.isascii() or len(text) > 11:
         raise ValueError(f"{text[:20]!r} is not an integer")
     cost = int(text)
@@ -224,6 +230,6 @@ def _move_cost(text: str) -> int:
 
 _READERS: Final[tuple[tuple[str, Callable[[str], object]], ...]] = (
     (LOAD_ANNOTATION, quantities),
-    (MOVE_COST_ANNOTATION, _move_cost),
+    (MOVE_COST_ANNOTATION, move_cost),
 )
 """The parser of each annotation."""

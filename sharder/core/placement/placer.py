@@ -18,7 +18,7 @@ from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.ceilings import Ceilings
 from sharder.core.placement.counts import NO_COUNTS, Counts
-from sharder.core.placement.demand import Demand
+from sharder.core.placement.demand import Demand, exclusion
 from sharder.core.placement.strategies.custom import Custom
 from sharder.core.placement.strategies.hashing import BoundedLoad, ConsistentHash, Rendezvous
 from sharder.core.placement.strategies.least_loaded import LeastLoaded
@@ -96,11 +96,9 @@ class Placer:
 
     def objection(self, demand: Demand, shard: Shard, counts: Counts) -> str | None:
         """Return why an available shard cannot get the object, None if it can."""
-        if not self.sticks:
-            return self._objection(shard, demand)
         ceilings = self.ceilings(counts, demand)
         why = self._why_not(shard, demand, ceilings)
-        if why is not None:
+        if why is not None or not self.sticks:
             return why
         fitting = [s for s in self.layout.open if self._objection(s, demand) is None]
         candidates = ceilings.with_room(fitting, demand)
@@ -129,7 +127,7 @@ class Placer:
         here, goal = demand.current, self.goal_of(demand)
         if here is None or goal not in {None, here}:
             return goal is not None
-        return _exclusion(self.layout.by_name[here], demand) is not None
+        return exclusion(self.layout.by_name[here], demand) is not None
 
     def explain(self, demand: Demand, counts: Counts) -> Explanation:
         """Return the choice, with a reason or remark for every available shard."""
@@ -220,7 +218,7 @@ class Placer:
         goal = self.goal_of(demand)
         if goal is not None and shard.name != goal:
             return f"the object is pinned to {goal}"
-        why = _exclusion(shard, demand)
+        why = exclusion(shard, demand)
         if why is not None:
             return why
         spec = self.layout.spec
@@ -268,15 +266,3 @@ class Placer:
                 for why, many in shards.most_common(MAX_NAMED)
             ]
         return "no shard can take the object: " + "; ".join(each)
-
-
-def _exclusion(shard: Shard, demand: Demand) -> str | None:
-    """Return which label of the object excludes the shard, None if none does."""
-    for what, asked, has in (
-        ("pool", demand.pool, shard.pool),
-        ("region", demand.region, shard.region),
-        ("zone", demand.zone, shard.zone),
-    ):
-        if asked and asked != has:
-            return f"the object asks for the {what} {asked}"
-    return None

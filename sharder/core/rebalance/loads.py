@@ -9,6 +9,7 @@ Source of the ranks: Koordinator's descheduler, with its orders and defaults
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from math import fsum
 from typing import Final, NamedTuple
@@ -27,7 +28,7 @@ from sharder.core.names import (
     QOS_CLASS_ANNOTATION,
     ShardName,
 )
-from sharder.core.placement.demand import MAX_MOVE_COST
+from sharder.core.placement.demand import move_cost
 from sharder.core.texts import quantities
 
 MAX_SHARE: Final = 10
@@ -221,9 +222,8 @@ def _priority_class(meta: ObjectMeta, priority: int, qos: int, koordinator_qos: 
 
 
 def _move_cost(meta: ObjectMeta) -> int:
-    ours = _number(_INTEGER, meta.annotation(MOVE_COST_ANNOTATION))
-    if ours is not None and ours >= -MAX_MOVE_COST:
-        return ours
+    with suppress(ValueError):
+        return move_cost(meta.annotation(MOVE_COST_ANNOTATION))
     return _number(_COST, meta.annotation(EVICTION_COST_ANNOTATION)) or 0
 
 
