@@ -4,13 +4,12 @@ Counters and histograms are updated at every admission, and the library's take t
 Gauges exist only while they are shown, and are replaced ring by ring.
 """
 
-from abc import abstractmethod
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -30,44 +29,39 @@ RING: Final = "controllerring"
 Reading: TypeAlias = float | Callable[[], float]
 Texts: TypeAlias = tuple[str, ...]
 Labels: TypeAlias = tuple[str, ...]
+S = TypeVar("S")
 
 
-class _Family(Collector):
+class _Family(Collector, Generic[S]):
     """A metric with labels."""
 
     def __init__(self, name: str, about: str, labels: Sequence[str]) -> None:
         self._name, self._about, self.labels = name, about, labels
+        self._series: dict[Labels, S] = {}
 
-    @abstractmethod
     def remove(self, ring: RingName) -> None:
         """Remove the series of a ring; no error if there are none."""
+        for labels in [labels for labels in self._series if labels[0] == ring]:
+            del self._series[labels]
 
 
-class Counts(_Family):
+class Counts(_Family[int]):
     """A counter."""
-
-    def __init__(self, name: str, about: str, labels: Sequence[str]) -> None:
-        super().__init__(name, about, labels)
-        self._counts: dict[Labels, int] = {}
 
     def add(self, *labels: str) -> None:
         """Increment the series with these label values, in order."""
-        self._counts[labels] = self._counts.get(labels, 0) + 1
-
-    @override
-    def remove(self, ring: RingName) -> None:
-        self._counts = {labels: n for labels, n in self._counts.items() if labels[0] != ring}
+        self._series[labels] = self._series.get(labels, 0) + 1
 
     @override
     def collect(self) -> Iterable[Metric]:
         """Return the metrics of a scrape."""
         family = CounterMetricFamily(self._name, self._about, labels=self.labels)
-        for labels, count in list(self._counts.items()):
+        for labels, count in list(self._series.items()):
             family.add_metric(labels, count)
         yield family
 
 
-class Times(_Family):
+class Times(_Family[list[float]]):
     """A histogram of durations; the first label, if any, is the ring or the queue."""
 
     def __init__(
@@ -75,34 +69,27 @@ class Times(_Family):
     ) -> None:
         super().__init__(name, about, labels)
         self._buckets = buckets
-        self._counts: dict[Labels, list[int]] = {}
-        self._sums: dict[Labels, float] = {}
 
     def observe(self, seconds: float, *labels: str) -> None:
         """Observe a duration under these label values."""
-        counts = self._counts.get(labels)
-        if counts is None:
-            counts = self._counts[labels] = [0] * (len(self._buckets) + 1)
-        counts[bisect_left(self._buckets, seconds)] += 1
-        self._sums[labels] = self._sums.get(labels, 0.0) + seconds
-
-    @override
-    def remove(self, ring: RingName) -> None:
-        for labels in [labels for labels in self._counts if labels[0] == ring]:
-            del self._counts[labels], self._sums[labels]
+        series = self._series.get(labels)
+        if series is None:  # the counts of the buckets, and the sum
+            series = self._series[labels] = [0] * (len(self._buckets) + 2)
+        series[bisect_left(self._buckets, seconds)] += 1
+        series[-1] += seconds
 
     @override
     def collect(self) -> Iterable[Metric]:
         """Return the metrics of a scrape."""
         family = HistogramMetricFamily(self._name, self._about, labels=self.labels)
         bounds = [*(str(float(bound)) for bound in self._buckets), "+Inf"]
-        for labels, counts in list(self._counts.items()):
+        for labels, (*counts, total) in list(self._series.items()):
             cumulated = list(zip(bounds, accumulate(counts), strict=True))
-            family.add_metric(labels, cumulated, self._sums.get(labels, 0.0))
+            family.add_metric(labels, cumulated, total)
         yield family
 
 
-class Readings(_Family):
+class Readings(_Family[Reading]):
     """A gauge whose series exist only while they are shown."""
 
     def __init__(self, name: str, about: str, labels: Sequence[str]) -> None:
@@ -170,7 +157,8 @@ class Metrics:
                 self.times[name] = Times(each.prefix + name, about, labels, buckets)
             for name, (about, *labels) in each.gauges.items():
                 self.gauges[name] = Readings(each.prefix + name, about, labels)
-        self._families = (*self.counts.values(), *self.times.values(), *self.gauges.values())
+        self._families: list[Counts | Times | Readings] = [*self.counts.values()]
+        self._families += [*self.times.values(), *self.gauges.values()]
         for made in self._families:
             registry.register(made)
 

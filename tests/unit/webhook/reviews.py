@@ -74,11 +74,11 @@ class Counts:
 
     @property
     def handovers(self) -> list[str]:
-        counts = self.metrics.times["handover_seconds"]._counts
-        return [ring for (ring, _), each in counts.items() for _ in range(sum(each))]
+        counts = self.metrics.times["handover_seconds"]._series
+        return [ring for (ring, _), each in counts.items() for _ in range(int(sum(each[:-1])))]
 
     def _counted(self, name: str) -> list[tuple[str, ...]]:
-        counts = self.metrics.counts[name]._counts
+        counts = self.metrics.counts[name]._series
         return [labels for labels, times in counts.items() for _ in range(times)]
 
 
