@@ -23,21 +23,21 @@ class Level(StrEnum):
     """Something does not work."""
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Finding(msgspec.Struct, frozen=True):
     """The result of one check, which is shown as one line."""
 
     level: Level
     check: str
     """What was checked, in one word."""
-    ring: RingName | None = None
-    """The ring; None for a check of the whole installation."""
     message: str
-    why: str = ""
-    """The cause or a detail; empty if the message says all."""
     advice: str | None = None
     """What to do next."""
+    why: str = ""
+    """The cause or a detail; empty if the message says all."""
     run: tuple[str, ...] = ()
     """Commands that show the cause or end the fault, quoted for a shell."""
+    ring: RingName | None = None
+    """The ring; None for a check of the whole installation."""
 
     @property
     def said(self) -> str:
@@ -73,32 +73,13 @@ class Unread(SharderError):
         self.advice = advice
 
 
-def _finding(
-    level: Level,
-    check: str,
-    message: str,
-    advice: str | None = None,
-    *,
-    why: str = "",
-    run: Iterable[str] = (),
-) -> Finding:
-    return Finding(
-        level=level,
-        check=check,
-        message=message,
-        why=why,
-        advice=advice,
-        run=tuple(run),
-    )
-
-
-ok = partial(_finding, Level.OK)
+ok = partial(Finding, Level.OK)
 """Return a finding that everything is in order, or of something worth knowing."""
 
-warn = partial(_finding, Level.WARN)
+warn = partial(Finding, Level.WARN)
 """Return a finding that something needs attention."""
 
-fail = partial(_finding, Level.FAIL)
+fail = partial(Finding, Level.FAIL)
 """Return a finding that something does not work."""
 
 

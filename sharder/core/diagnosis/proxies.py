@@ -74,7 +74,7 @@ def _of_pods(pods: Sequence[ProxyPod]) -> Iterator[Finding]:
         advice = "use what sharder inject prints, on Kubernetes 1.29 or later"
         yield fail(PROXIES, f"no native sidecar in {_named(plain)}", advice)
     elif late := [pod for pod in pods if not pod.is_ready]:
-        yield warn(PROXIES, f"not ready: {_named(late)}", run=_logs(late))
+        yield warn(PROXIES, f"not ready: {_named(late)}", run=(*_logs(late),))
     if short := [pod for pod in pods if pod.grace_seconds <= HANDOVER_SECONDS]:
         advice = f"add {HANDOVER_SECONDS} to what the controller needs"
         message = f"terminationGracePeriodSeconds is too short in {_named(short)}"

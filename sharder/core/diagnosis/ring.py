@@ -170,14 +170,8 @@ def _by_conditions(ring: ControllerRing) -> Iterator[Finding]:
         if found is None or found.status != fault.status:
             continue
         if fault.reason in {"", found.reason}:
-            yield Finding(
-                level=fault.level,
-                check=RING,
-                message=fault.message,
-                why=found.message or found.reason,
-                advice=fault.advice,
-                run=(fault.run.format(ring=quote(ring.name)),),
-            )
+            run, why = fault.run.format(ring=quote(ring.name)), found.message or found.reason
+            yield Finding(fault.level, RING, fault.message, fault.advice, why=why, run=(run,))
 
 
 def _uncovered(ring: ControllerRing, reason: str) -> Condition | None:

@@ -155,14 +155,14 @@ def _are(shards: Sequence[ShardFacts]) -> str:
     return f"{shards_named(shards)} {'is' if len(shards) == 1 else 'are'}"
 
 
-def _events(shards: Sequence[ShardFacts]) -> list[str]:
+def _events(shards: Sequence[ShardFacts]) -> tuple[str, ...]:
     """Return commands that show the Events of the first shards."""
-    return [
+    return tuple(
         f"kubectl get events -n {quote(shard.namespace)} --field-selector "
         + quote(f"involvedObject.name={shard.name}")
         for shard in shards[:MAX_NAMED]
         if shard.namespace
-    ]
+    )
 
 
 def _ahead(lease: Lease, now: datetime) -> timedelta:
