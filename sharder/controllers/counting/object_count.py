@@ -92,21 +92,19 @@ class ObjectCount:
         state = self._rings.get(snapshot.name)
         if state is None or not state.scope:
             return None
-        by_shard, unassigned, draining = Counter(state.moves), 0, 0
-        for counts in state.parts.values():
-            for (owner, drains), many in counts.items():
-                draining += drains * many
-                if owner is None:
-                    unassigned += many
-                else:
-                    by_shard[owner] += many
-        by_shard = +by_shard
+        counts = sum(state.parts.values(), _Counts())
+        draining = sum(many for (_, drains), many in counts.items() if drains)
+        by_owner = Counter[ShardName | None](state.moves)
+        for (owner, _), many in counts.items():
+            by_owner[owner] += many
+        unassigned = by_owner.pop(None, 0)
+        by_shard = {shard: many for shard, many in by_owner.items() if shard and many > 0}
         shown = unassigned if waiting.unassigned is None else waiting.unassigned
         return ObjectStats(
-            objects=sum(counts.total() for counts in state.parts.values()),
+            objects=counts.total(),
             unassigned=shown,
             draining=draining if waiting.draining is None else waiting.draining,
-            by_shard=dict(by_shard),
+            by_shard=by_shard,
             has_room=None,
             unowned=unowned_of(snapshot.members, by_shard, shown),
         )

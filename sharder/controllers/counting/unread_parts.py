@@ -68,8 +68,8 @@ class UnreadParts:
         """Read a part in `seconds`."""
         self._queue.add_after(part, seconds)
 
-    def failed(self, part: Part, error: Unreadable) -> float:
-        """Record a failure; return the seconds until the part is read again."""
+    def failed(self, part: Part, error: Unreadable) -> None:
+        """Record a failure; the part is read again after its back-off."""
         failing = self._failing.setdefault(part, _Failing(error))
         failing.times += 1
         is_new = failing.times == 1 or str(failing.error) != str(error)
@@ -79,9 +79,7 @@ class UnreadParts:
             _log.info("cannot read objects, will retry", extra=fields)
         if is_new or failing.times == EXPIRED_TWICE:
             self._ports.on_change(part.ring)
-        seconds = BACKOFF.delay(failing.times, self._ports.rng)
-        self._queue.add_after(part, seconds)
-        return seconds
+        self._queue.add_after(part, BACKOFF.delay(failing.times, self._ports.rng))
 
     def read(self, part: Part) -> bool:
         """Record that a part was read; return whether it had failed before."""

@@ -16,7 +16,7 @@ from sharder.core.keys import main_key
 from sharder.core.leases.shard import OBJECTS
 from sharder.core.names import LOAD_ANNOTATION, ShardName
 from sharder.core.placement.demand import MAX_MOVE_COST, Demand
-from sharder.core.rebalance.loads import LoadedObject, LoadedShard, load_of, rank_of, shard_of
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard, load_of, rank_of
 from sharder.core.rebalance.measures import BY_NUMBER, have_rates
 from sharder.core.rebalance.packed import append, pack
 from sharder.core.rebalance.run import Problem
@@ -88,7 +88,7 @@ class Balance:
         """Return the problem of this run, for `packed.computed`."""
         problem = Problem(
             spec=self._snapshot.ring.spec.rebalance,
-            shards=self._shards(),
+            shards=shards_of(self._snapshot),
             pool_capacity=self._snapshot.placer.layout.spec.pool_capacity,
             controlled=self._controlled,
         )
@@ -98,14 +98,6 @@ class Balance:
         """Return a declared load, without resources that no shard has: it can name any number."""
         declared = load_of(obj.metadata.annotation(LOAD_ANNOTATION))
         return {name: declared[name] for name in declared if name in self._resources}
-
-    def _shards(self) -> list[LoadedShard]:
-        layout = self._snapshot.placer.layout
-        ceilings = self._snapshot.placer.ceilings(self._snapshot.counts)
-        return [
-            shard_of(shard, room=ceilings.room(shard), is_open=shard.name not in layout.closed)
-            for shard in layout.available
-        ]
 
     def _allowed_for(self, demand: Demand) -> tuple[ShardName, ...] | None:
         """Return the shards that the object's labels do not exclude, None if it has no wishes."""
@@ -121,12 +113,27 @@ class Balance:
         return self._allowed[wishes]
 
 
+def shards_of(snapshot: RingSnapshot) -> list[LoadedShard]:
+    """Return the available shards as rebalancing uses them."""
+    layout, ceilings = snapshot.placer.layout, snapshot.placer.ceilings(snapshot.counts)
+    return [
+        LoadedShard(
+            name=shard.name,
+            capacity={name: float(amount) for name, amount in shard.capacity.items()},
+            weight=shard.weight,
+            room=ceilings.room(shard),
+            pool=shard.pool,
+            open=shard.name not in layout.closed,
+        )
+        for shard in layout.available
+    ]
+
+
 def is_even(snapshot: RingSnapshot) -> bool:
     """Return whether EvenLoad has nothing to move by the counts alone; then no list is needed."""
-    spec, tally, layout = snapshot.ring.spec.rebalance, snapshot.tally, snapshot.placer.layout
+    spec, tally, shards = snapshot.ring.spec.rebalance, snapshot.tally, shards_of(snapshot)
     if tally is None or spec.strategy is not RebalanceStrategy.EVEN_LOAD:
         return False
-    shards = [shard_of(s, is_open=s.name not in layout.closed) for s in layout.available]
     if have_rates(spec.resources, shards):
         return False
     held = Counter[ShardName | None]({shard.name: tally.on(shard.name) for shard in shards})

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from sharder.core.api.meta import ObjectMeta
-from sharder.core.leases.shard import OBJECTS, Shard
+from sharder.core.leases.shard import OBJECTS
 from sharder.core.names import (
     DELETION_COST_ANNOTATION,
     EVICTION_COST_ANNOTATION,
@@ -107,18 +107,6 @@ class LoadedObject(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The shards that its labels do not exclude; None: all."""
     groups: tuple[int, ...] = ()
     """The groups for which it counts; the last one is its own, which a move must not gather."""
-
-
-def shard_of(shard: Shard, *, room: int | None = None, is_open: bool) -> LoadedShard:
-    """Return the shard as rebalancing uses it; `room` is how many objects its ceilings allow."""
-    return LoadedShard(
-        name=shard.name,
-        capacity={name: float(amount) for name, amount in shard.capacity.items()},
-        weight=shard.weight,
-        room=room,
-        pool=shard.pool,
-        open=is_open,
-    )
 
 
 @lru_cache(maxsize=10_000)  # The objects of a ring have few different loads.
