@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from sharder.config.settings import Settings
 from sharder.core.api.meta import OPERATORS
 from sharder.core.texts import address_of
-from sharder.core.webhook_configuration import WebhookClientConfig, WebhookConfig
+from sharder.core.webhook_configuration import ServiceReference, WebhookClientConfig, WebhookConfig
 
 JITTER: Final = 1.2
 """Retries are spread by up to this factor (client-go, leaderelection.JitterFactor)."""
@@ -83,6 +83,8 @@ def _is_loopback(host: str) -> bool:
 
 def _client_config(client: WebhookClientConfig) -> Iterator[str]:
     name = "webhook.config.clientConfig"
+    if client.url and client.service != ServiceReference():
+        yield f"{name}: set either service or url"
     if client.url and not _is_webhook_url(client.url):
         yield f"{name}.url: must be https://host[:port][/path], but is {client.url!r}"
     if client.service.path and not client.service.path.startswith("/"):

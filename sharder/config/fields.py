@@ -46,8 +46,6 @@ class Decoder:
     problems: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     """One sentence for each unknown field."""
-    given: list[str] = field(default_factory=list)
-    """The valid fields."""
 
     def group(self, kind: type[Group], values: Mapping[object, object], prefix: str = "") -> Group:
         """Return the group; null and an empty text count as absent, as in the reference."""
@@ -69,9 +67,7 @@ class Decoder:
 
     def _value(self, kind: object, value: object, path: str) -> object:
         if not _is_group(kind):
-            decoded = _from_text(kind, value.text) if isinstance(value, Text) else _of(kind, value)
-            self.given.append(path)
-            return decoded
+            return _from_text(kind, value.text) if isinstance(value, Text) else _of(kind, value)
         if isinstance(value, Mapping):
             return self.group(kind, value, f"{path}.")
         raise ValueError(f"must be a mapping, but is {value!r}")

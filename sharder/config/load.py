@@ -4,7 +4,7 @@ All sources set values by the path of a field; the later source wins.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -20,7 +20,6 @@ CONFIG_KIND: Final = "SharderConfig"
 PREFIX: Final = "SHARDER_"
 
 _TYPE: Final = {"apiVersion": CONFIG_API_VERSION, "kind": CONFIG_KIND}
-_CLIENT_CONFIG: Final = "webhook.config.clientConfig"
 # Variables that the kubelet sets in pods if their namespace has a Service named `sharder`:
 # SHARDER_SERVICE_HOST, SHARDER_PORT_443_TCP_ADDR and so on (kubernetes.io, Service, "Environment
 # variables").
@@ -63,8 +62,7 @@ def load(
             _set(tree, tuple(dotted.split(".")), Text(dotted, text))
     settings = decoder.group(Settings, tree)
     unknown = [*decoder.unknown, *unknown]
-    problems = [*decoder.problems, *(unknown if strict else ()), *_conflicts(decoder.given)]
-    problems += problems_of(settings)
+    problems = [*decoder.problems, *(unknown if strict else ()), *problems_of(settings)]
     if problems:
         raise ConfigError("; ".join(problems))
     return Loaded(settings, tuple(unknown))
@@ -118,14 +116,6 @@ def _set(tree: dict[object, object], path: Path, text: Text) -> None:
     group = tree[first] = tree.get(first) or {}
     if isinstance(group, dict):
         _set(group, tuple(rest), text)
-
-
-def _conflicts(given: Collection[str]) -> list[str]:
-    """Return problems that are visible only before defaults are filled in."""
-    has_service = any(path.startswith(f"{_CLIENT_CONFIG}.service.") for path in given)
-    if has_service and f"{_CLIENT_CONFIG}.url" in given:
-        return [f"{_CLIENT_CONFIG}: set either service or url"]
-    return []
 
 
 def _upper(name: str) -> str:
