@@ -12,7 +12,7 @@ from sharder.core.placement.strategy import Strategy
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import StatsOf
 from sharder.metrics.collectors import Labels, Metrics, Reading
-from sharder.metrics.ring_gauges import RING_GAUGES, Series
+from sharder.metrics.registry import RING_GAUGES, Series
 from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 

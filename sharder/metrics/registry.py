@@ -3,15 +3,17 @@
 See docs/metrics.md.  Deleted rings and shards leave no series behind.
 """
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from sharder.metrics.client_go import CLIENT_GO
 from sharder.metrics.collectors import RING, Metrics, Table
-from sharder.metrics.ring_gauges import RING_GAUGES
 
 PREFIX = "controller_sharding_"
+
+Series: TypeAlias = tuple[str, tuple[str, ...], float]
+"""The name of a gauge, the values of its labels, and its value."""
 
 ANSWER_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 """Seconds: from well below the usual answer to the API server's timeout."""
@@ -136,6 +138,51 @@ _GAUGES: Final = {
     "build_info": ("1, with the running version", "version"),
 }
 
+
+_SHARD: Final = ("namespace", "shard", RING)
+
+RING_GAUGES: Final = {
+    "controllerring_metadata_generation": (
+        "Generation of the ControllerRing's spec that this replica has seen",
+        *(RING, "uid"),
+    ),
+    "controllerring_observed_generation": (
+        "Generation that the ControllerRing's status describes",
+        *(RING, "uid"),
+    ),
+    "controllerring_status_shards": (
+        "Valid Leases of shards, including those of shards that are gone",
+        *(RING, "uid"),
+    ),
+    "controllerring_status_available_shards": ("Shards that can own objects", RING, "uid"),
+    "controllerring_unreadable": (
+        "1 for a ring that this version cannot decode; others have no such series",
+        RING,
+    ),
+    "invalid_leases": (
+        "Invalid Leases of the ring, which are ignored; an Event on each says why",
+        RING,
+    ),
+    "shard_info": ("1, with the uid of the shard's Lease", *_SHARD, "uid"),
+    "shard_state": ("1 for the present state of the shard, else 0", *_SHARD, "state"),
+    "controllerring_condition": (
+        "1 for the present status of the ring's condition, else 0",
+        *(RING, "condition", "status"),
+    ),
+    "controllerring_objects": (
+        "Main objects in the ring's scope, assigned or not",
+        RING,
+    ),
+    "shard_objects": (
+        "Main objects that a shard owns, draining ones included",
+        *_SHARD,
+    ),
+    "shard_capacity": (
+        "Main objects that a shard can own; absent without a limit",
+        *_SHARD,
+    ),
+}
+"""The gauges of rings and their shards, which are all shown anew every few seconds."""
 
 _SERVICE: Final = Table(_COUNTS, _TIMES, BACKLOGS | _GAUGES | RING_GAUGES, prefix=PREFIX)
 
