@@ -9,6 +9,7 @@ from sharder.cli.cluster_view import View, objects_of, view_of
 from sharder.cli.lookup import find
 from sharder.cli.objects import state_and_since
 from sharder.cli.reports import Explanation, PlacementView, ShardView
+from sharder.cli.tables import PAUSED
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import NotFound
 from sharder.core.keys import main_key
@@ -28,8 +29,6 @@ _UNAVAILABLE: Final[Mapping[Standing, str]] = {
     Standing.GONE: "it has released or lost its Lease",
 }
 """Why an unavailable shard cannot get an object."""
-
-_PAUSED: Final = 'movement is paused; run "sharder resume" to continue'
 
 _ROLLOUT: Final = (
     "shards of several revisions are available, {} is the newest; until the rollout ends, no "
@@ -133,7 +132,7 @@ def _explained(
         to=planned.to,
         why=planned.why,
         advice=advice(snapshot, planned) if in_scope else None,
-        movement=_PAUSED if snapshot.ring.spec.movement.paused else None,
+        movement=f"movement {PAUSED}" if snapshot.ring.spec.movement.paused else None,
         rollout=None if layout.newest is None else _ROLLOUT.format(layout.newest),
         evacuation=_EVACUATION.format(owner) if shard is not None and shard.evacuating else None,
         placement=None if is_controlled or not in_scope else _placement(snapshot, obj, states),

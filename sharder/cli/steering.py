@@ -12,6 +12,7 @@ from sharder.cli.cluster import Cluster
 from sharder.cli.cluster_view import view_of
 from sharder.cli.lookup import find, lease_of
 from sharder.cli.output import warn, write
+from sharder.cli.tables import PAUSED
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.api.ring import ControllerRing
@@ -126,7 +127,7 @@ def _warnings(target: Target, steering: Steering) -> tuple[str, ...]:
     is_cordoned = member is not None and member.cordoned and not is_evacuating
     is_outside = isinstance(target.obj, PartialObject) and not snapshot.selects(target.obj)
     restores = meta.annotation(EVACUATE_ANNOTATION) == EVACUATE_ON_STOP
-    paused = f'movement of {ring} is paused; run "sharder resume" to continue'
+    paused = f"movement of {ring} {PAUSED}"
     table: Mapping[str, Mapping[str, bool]] = {
         "cordon": {
             f"no other shard of {ring} accepts objects: new objects wait": is_last,
