@@ -18,6 +18,7 @@ from sharder.core.leases.shard import OBJECTS, Shard, invalid_annotations, shard
 from sharder.core.leases.state import is_held
 from sharder.core.names import RING_LABEL, GroupResource, RingName, ShardName
 from sharder.core.plan.observe import (
+    TOTALS,
     RingTotals,
     members_of,
     not_ready,
@@ -58,7 +59,7 @@ async def shards(cluster: Cluster, *, name: str) -> ShardsReport:
         paused=view.snapshot.ring.spec.movement.paused,
         problem=_problem(view.snapshot),
         shards=tuple(_shard(lease, view.snapshot, counted, cluster.now) for lease in view.leases),
-        **_totals(counted),
+        **counted.totals,
     )
 
 
@@ -138,10 +139,10 @@ async def _view(
 
 async def _row(cluster: Cluster, snapshot: RingSnapshot) -> RingRow:
     problem = _problem(snapshot)
-    counts: dict[str, int | None] = dict.fromkeys(_totals(RingTotals(snapshot)))
+    counts: dict[str, int | None] = dict.fromkeys(TOTALS)
     try:
         if not isinstance(snapshot.ring, UnreadableRing):
-            counts.update(_totals(await count(cluster, snapshot)))
+            counts.update((await count(cluster, snapshot)).totals)
     except ApiError as error:
         problem = "; ".join(filter(None, (str(error), problem)))
     ready = condition_of(snapshot.ring.status, READY)
@@ -156,18 +157,6 @@ async def _row(cluster: Cluster, snapshot: RingSnapshot) -> RingRow:
         problem=problem,
         **counts,
     )
-
-
-def _totals(counted: RingTotals) -> dict[str, int]:
-    """Return the counts that reports on a ring have in common."""
-    return {
-        "objects": counted.all.objects,
-        "children": counted.all.children,
-        "unassigned": counted.unassigned.objects,
-        "unowned": counted.unowned.objects,
-        "unowned_children": counted.unowned.children,
-        "draining": counted.draining.total(),
-    }
 
 
 def unreadable(ring: UnreadableRing) -> str:

@@ -36,7 +36,7 @@ async def begin(cluster: Cluster, *, ring: str, shard: str, dry_run: bool) -> st
         if dry_run:
             raise
         return result  # the shard is marked, so the operation has succeeded
-    return f"{result}; it has {left.all.words}"
+    return f"{result}; it has {left.by_shard[ShardName(shard)].words}"
 
 
 async def complete(
@@ -76,12 +76,12 @@ async def _wait(
             empty = 0
             warn(f"cannot count the objects of {shard}: {error}")
         else:
-            draining = left.draining[shard]
-            said = f"{shard} has {left.all.words}, {draining} of them draining"
+            has, draining = left.by_shard[shard], left.draining[shard]
+            said = f"{shard} has {has.words}, {draining} of them draining"
             current = view.snapshot.members.shards.get(shard)
             if current is not None and not current.evacuating:
                 raise SharderError(f"another client ended the evacuation: {said}")
-            empty = 0 if left.all else empty + 1
+            empty = 0 if has else empty + 1
         spent = cluster.clock.monotonic() - begun
         if empty == 0 and within is not None and spent >= within.total_seconds():
             raise SharderError(

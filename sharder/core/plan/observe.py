@@ -114,16 +114,17 @@ def beside(objects: object, children: int | None) -> str:
     return f"{objects} +{children}" if children else str(objects)
 
 
+TOTALS: Final = ("objects", "children", "unassigned", "unowned", "unowned_children", "draining")
+"""The counts of a ring by their names in reports; `unassigned` are main objects without an owner
+label, and `unowned` those without an available owner."""
+
+
 class RingTotals:
     """The counts of one ring's objects, which are added one by one."""
 
     def __init__(self, snapshot: RingSnapshot) -> None:
         self._snapshot = snapshot
-        self.all = Number()
-        self.unassigned = Number()
-        """Objects without an owner label."""
-        self.unowned = Number()
-        """Objects without an available owner: unassigned, or of a shard that is gone."""
+        self.totals = dict.fromkeys(TOTALS, 0)
         self.by_shard: defaultdict[ShardName, Number] = defaultdict(Number)
         self.draining: Counter[ShardName] = Counter()
 
@@ -131,15 +132,16 @@ class RingTotals:
         """Count an object in scope, unless it is controlled and has no controller."""
         if self._snapshot.key_of(obj, role) is None:
             return
-        owner = self._snapshot.owner_of(obj)
-        self.all.add(role)
+        owner, is_child = self._snapshot.owner_of(obj), role is Role.CONTROLLED
+        self.totals["children" if is_child else "objects"] += 1
         if is_unowned(self._snapshot, owner):
-            self.unowned.add(role)
+            self.totals["unowned_children" if is_child else "unowned"] += 1
         if owner is None:
-            self.unassigned.add(role)
-        else:
-            self.by_shard[owner].add(role)
-            self.draining[owner] += self._snapshot.is_draining(obj)
+            self.totals["unassigned"] += not is_child
+            return
+        self.by_shard[owner].add(role)
+        self.draining[owner] += self._snapshot.is_draining(obj)
+        self.totals["draining"] += self._snapshot.is_draining(obj)
 
 
 def is_unowned(snapshot: RingSnapshot, owner: ShardName | None) -> bool:
