@@ -87,16 +87,13 @@ async def _controller(
     cluster: Cluster, snapshot: RingSnapshot, obj: PartialObject
 ) -> list[tuple[Role, PartialObject]]:
     """Return the controller of `obj`, in scope or not, if the ring shards its resource."""
-    reference = obj.metadata.controller
-    for main, role in snapshot.roles.items():
-        if reference is None or role is not Role.LEADING or main.group != reference.group:
-            continue
-        resource = await cluster.objects.find(main)
-        if resource.kind == reference.kind:
-            namespace = obj.metadata.namespace if resource.namespaced else ""
-            ref = ObjectRef(namespace, reference.name)
-            with suppress(NotFound):
-                return [(role, await cluster.objects.of(resource).get(ref))]
+    reference, main = obj.metadata.controller, snapshot.controller_resource(obj)
+    if reference is None or main is None or snapshot.roles[main] is not Role.LEADING:
+        return []
+    resource = await cluster.objects.find(main)
+    ref = ObjectRef(obj.metadata.namespace if resource.namespaced else "", reference.name)
+    with suppress(NotFound):
+        return [(Role.LEADING, await cluster.objects.of(resource).get(ref))]
     return []
 
 
