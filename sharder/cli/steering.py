@@ -38,6 +38,11 @@ Value: TypeAlias = str | bool | None
 """Of an annotation, a label or a field; None: absent."""
 
 
+_FIELDS: Final = {LEASES.id: ("metadata", "annotations"), RINGS.id: ("spec", "movement")}
+_LABELS: Final = ("metadata", "labels")
+"""The path of the values in Leases, in rings, and in the objects of a ring."""
+
+
 class Target(NamedTuple):
     """The object to write, as it was read."""
 
@@ -64,8 +69,6 @@ class Steering(NamedTuple):
     command: str
     of: GroupResource | None
     """The resource to write; None: an object of the ring."""
-    field: str
-    """The path of the map or struct that has the values."""
     wanted: Mapping[str, Value]
     done: str
     already: str
@@ -75,29 +78,28 @@ class Steering(NamedTuple):
 
 
 CORDON: Final = Steering(
-    "cordon", LEASES.id, "metadata.annotations", {CORDONED_ANNOTATION: "true"},
+    "cordon", LEASES.id, {CORDONED_ANNOTATION: "true"},
     done="{name} {is_} cordoned: it keeps its objects and gets no new ones",
     already="{name} is already cordoned",
 )  # fmt: skip
 UNCORDON: Final = Steering(
-    "uncordon", LEASES.id, "metadata.annotations",
-    {CORDONED_ANNOTATION: None, EVACUATE_ANNOTATION: None},
+    "uncordon", LEASES.id, {CORDONED_ANNOTATION: None, EVACUATE_ANNOTATION: None},
     done="{name} {is_} uncordoned: it gets new objects",
     already="{name} is already uncordoned",
 )  # fmt: skip
 EVACUATE: Final = Steering(
-    "evacuate", LEASES.id, "metadata.annotations", {EVACUATE_ANNOTATION: "true"},
+    "evacuate", LEASES.id, {EVACUATE_ANNOTATION: "true"},
     done="{name} {is_} marked for evacuation: it gets no new objects",
     already="{name} is already marked for evacuation",
 )  # fmt: skip
 PAUSE: Final = Steering(
-    "pause", RINGS.id, "spec.movement", {"paused": True},
+    "pause", RINGS.id, {"paused": True},
     done="{name} {is_} paused: no objects are drained; those whose shard is gone are still "
     "reassigned",
     already="{name} is already paused",
 )  # fmt: skip
 RESUME: Final = Steering(
-    "resume", RINGS.id, "spec.movement", {"paused": False},
+    "resume", RINGS.id, {"paused": False},
     done="{name} {is_} resumed: objects move to where they belong",
     already="{name} is not paused",
 )  # fmt: skip
@@ -108,7 +110,7 @@ def pin(ring: str, shard: str | None) -> Steering:
     to = None if shard is None else ShardName(shard)
     what = "unpinned" if to is None else f"pinned to {to}"
     return Steering(
-        "pin", None, "metadata.labels", {pin_label(RingName(ring)): to},
+        "pin", None, {pin_label(RingName(ring)): to},
         done=f"{{name}} {{is_}} {what}{{was}}",
         already="{name} is not pinned" if to is None else f"{{name}} is already {what}",
         shard=to,
@@ -227,7 +229,7 @@ async def _attempt(
 
 
 async def _write(target: Target, steering: Steering, changes: Mapping[str, Value]) -> None:
-    meta, (outer, inner) = target.obj.metadata, steering.field.split(".")
+    meta, (outer, inner) = target.obj.metadata, _FIELDS.get(target.resource, _LABELS)
     patch: dict[str, dict[str, Json]] = {"metadata": {"resourceVersion": meta.resource_version}}
     patch.setdefault(outer, {})[inner] = {**changes}
     values = _values(await target.store.patch(meta.ref, patch))

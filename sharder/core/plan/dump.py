@@ -29,7 +29,7 @@ Document: TypeAlias = Mapping[str, object]
 
 _LIST: Final = "List"
 _RESOURCES: Final = "APIResourceList"
-_SPACE: Final = re.compile(r"\s*")
+_TEXT: Final = re.compile(r"\S")
 
 
 class _Resource(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,14 +180,9 @@ def _parse_yaml(text: str) -> list[object]:
 
 def _parse_json(text: str) -> Iterator[object]:
     decoder, position = json.JSONDecoder(), 0
-    while (position := _end_of_space(text, position)) < len(text):
-        document, position = decoder.raw_decode(text, position)
+    while (found := _TEXT.search(text, position)) is not None:
+        document, position = decoder.raw_decode(text, found.start())
         yield from document if isinstance(document, list) else (document,)
-
-
-def _end_of_space(text: str, position: int) -> int:
-    found = _SPACE.match(text, position)
-    return position if found is None else found.end()
 
 
 def _flatten(document: object, kind: str = "", api_version: str = "") -> Iterator[Document]:
