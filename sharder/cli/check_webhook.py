@@ -40,22 +40,19 @@ async def answer(
         raise Unread("the ring selects no namespace", "label a namespace, or correct the ring")
     for attempt in (_by_create, _by_update):
         try:
-            found = await attempt(objects, ring, spaces)
-        except ApiError as error:
-            found = str(error)
-        if not isinstance(found, str):
-            return found
-        reasons.append(found)
+            return await attempt(objects, ring, spaces)
+        except (ApiError, Unread) as error:
+            reasons.append(str(error))
     raise Unread("; ".join(filter(None, reasons)), _ADVICE)
 
 
 async def _by_create(
     objects: KubeObjects, ring: ControllerRing, namespaces: Sequence[str]
-) -> tuple[str, PartialObject] | str:
-    """Return the answer to a create, or the reason why there is none, which can be empty."""
+) -> tuple[str, PartialObject]:
+    """Return the answer to a create; an `Unread` says that none is possible."""
     probe = probe_of(ring)
     if probe is None:
-        return ""
+        raise Unread("", _ADVICE)
     served = await objects.find(probe[0])
     obj = await objects.of(served).dry_run().create(namespaces[0], probe[1])
     return f"a dry-run create of a {served.kind} in {namespaces[0]}", obj
@@ -63,8 +60,8 @@ async def _by_create(
 
 async def _by_update(
     objects: KubeObjects, ring: ControllerRing, namespaces: Sequence[str]
-) -> tuple[str, PartialObject] | str:
-    """Return the answer to an update, or the reason why there is none.
+) -> tuple[str, PartialObject]:
+    """Return the answer to an update; an `Unread` says why none is possible.
 
     The object has an owner and does not drain: then the webhook always restores its owner label.
     """
@@ -78,7 +75,7 @@ async def _by_update(
                 ref = obj.metadata.ref
                 after = await objects.of(served).dry_run().patch(ref, relabelled(ring))
                 return f"a dry-run update of the {served.kind} {ref}", after
-    return "the ring has no object with an owner to try an update on"
+    raise Unread("the ring has no object with an owner to try an update on", _ADVICE)
 
 
 @cache
