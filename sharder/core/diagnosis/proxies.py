@@ -65,7 +65,11 @@ def proxy_pod(pod: Pod, ring: RingName) -> ProxyPod | None:
 def proxies(found: Proxied) -> Iterator[Finding]:
     """Yield whether the proxied controllers of a ring, if there are any, can be its shards."""
     if found.pods:
-        faults = [*_of_pods(found.pods), *_of_rights(found), *_of_watches(found)]
+        lacking = [
+            fail(PROXIES, f"ServiceAccount {account}: {rules}")
+            for account, rules in found.lacking.items()
+        ]
+        faults = [*_of_pods(found.pods), *lacking, *_of_watches(found)]
         yield from faults or [ok(PROXIES, f"{counted(len(found.pods), 'pod')} ready")]
 
 
@@ -79,11 +83,6 @@ def _of_pods(pods: Sequence[ProxyPod]) -> Iterator[Finding]:
         advice = f"add {HANDOVER_SECONDS} to what the controller needs"
         message = f"terminationGracePeriodSeconds is too short in {_named(short)}"
         yield warn(PROXIES, message, advice)
-
-
-def _of_rights(found: Proxied) -> Iterator[Finding]:
-    for account, rules in found.lacking.items():
-        yield fail(PROXIES, f"ServiceAccount {account}: {rules}")
 
 
 def _of_watches(found: Proxied) -> Iterator[Finding]:
