@@ -4,7 +4,7 @@ They take up to 200 bytes for each object.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -67,8 +67,10 @@ class Counts:
         """The number of objects in scope, assigned or not."""
         self.draining = 0
         """The number of draining objects."""
-        self._on = Counter[ShardName | None]()
-        self._holding: dict[int, set[ShardName]] = {}
+        self.on_each = Counter[ShardName | None]()
+        """How many objects each shard has; None stands for unassigned objects."""
+        self.holding: dict[int, set[ShardName]] = {}
+        """The shards that have objects, by their number of objects."""
         self._staying = Counter[ShardName]()
         self._unproven = Counter[ShardName]()
         """The objects of `_staying` that stay there only by assumption."""
@@ -91,25 +93,15 @@ class Counts:
     @property
     def unassigned(self) -> int:
         """The number of objects without an owner label."""
-        return self._on[None]
+        return self.on_each[None]
 
     def on(self, shard: ShardName) -> int:
         """Return how many objects the shard has, draining ones included."""
-        return self._on[shard]
-
-    @property
-    def on_each(self) -> Mapping[ShardName | None, int]:
-        """How many objects each shard has; None stands for unassigned objects."""
-        return self._on
+        return self.on_each[shard]
 
     def by_shard(self) -> dict[ShardName, int]:
         """Return how many objects each shard has, without shards that have none."""
-        return {shard: many for shard, many in self._on.items() if shard is not None and many}
-
-    @property
-    def holding(self) -> Mapping[int, Set[ShardName]]:
-        """The shards that have objects, by their number of objects."""
-        return self._holding
+        return {shard: many for shard, many in self.on_each.items() if shard is not None and many}
 
     def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
         """Return how many objects go to the shard, by the shard that has yet to release them.
@@ -158,21 +150,21 @@ class Counts:
 
     def _add_on(self, shard: ShardName | None, one: int) -> None:
         """Count an object on a shard, and update `holding`."""
-        before = self._on[shard]
-        after = self._on[shard] = before + one
+        before = self.on_each[shard]
+        after = self.on_each[shard] = before + one
         if shard is None:
             return
         if before:
-            equals = self._holding[before]
+            equals = self.holding[before]
             equals.remove(shard)
             if not equals:
-                del self._holding[before]
+                del self.holding[before]
         if after:
-            self._holding.setdefault(after, set()).add(shard)
+            self.holding.setdefault(after, set()).add(shard)
 
     def _tidy(self) -> None:
         """Drop shards without objects: new shards come and old ones go."""
-        self._on, self._staying = +self._on, +self._staying
+        self.on_each, self._staying = +self.on_each, +self._staying
         self._pinned, self._unproven = +self._pinned, +self._unproven
 
 

@@ -82,7 +82,7 @@ class Tally(Counts):
 
     def shown_on_each(self) -> Counter[ShardName | None]:
         """Return `on_each` as the watch shows it: what is only assumed is not there yet."""
-        on = Counter(self._on)
+        on = Counter(self.on_each)
         for identity, assumed in self._assumed.items():
             on[assumed.entry.shard] -= 1
             if (shown := self._shown(identity)) is not None:

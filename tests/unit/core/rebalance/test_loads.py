@@ -69,7 +69,7 @@ def test_other_loads_count_as_they_are_declared(objects: list[LoadedObject]) -> 
         ("much", "9", 9),
         ("-2147483648", "9", 9),
         ("-2147483647", "9", -2147483647),
-        ("08", "9", 8),
+        ("00000000008", "9", 8),
     ],
 )
 def test_our_move_cost_comes_before_koordinators(ours: str, theirs: str, cost: int) -> None:
