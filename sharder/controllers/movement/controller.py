@@ -37,7 +37,7 @@ class HandoverLoop:
         self._pending = HandoverQueue(ports, table)
         self.mover = Mover(ports, self._lease_guard, self._pending)
         self.handover = Handover(ports, self.mover, self._pending)
-        self.watches = Watches(ports, self._pending, forget=self.handover.forget)
+        self.watches = Watches(ports, self._pending, forget=self.mover.failures.forget)
 
     async def run(self) -> None:
         """Watch and hand over until cancelled."""

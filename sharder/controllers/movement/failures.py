@@ -198,6 +198,7 @@ class Failures:
         """Forget a resource that was removed from the ring."""
         for ref in self._table.within(whole, State.FAILING):
             self.over(whole.key(ref))
+        self._table.forget(whole)
 
     def _log_failure(self, key: ObjectKey, error: ApiError | InvalidObject) -> None:
         """Log the first object of a resource that fails this way, and one each minute."""

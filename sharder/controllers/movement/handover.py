@@ -5,16 +5,17 @@ objects that it has listed itself; the queue does not touch these meanwhile (doc
 "Moving objects").
 """
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Collection
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
-from sharder.controllers.counting.unread_parts import BACKOFF as READ_BACKOFF
 from sharder.controllers.movement.children import ChildrenFollower
-from sharder.controllers.movement.handover_queue import ACKNOWLEDGED_SECONDS, HandoverQueue
-from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
+from sharder.controllers.movement.handover_queue import HandoverQueue
+from sharder.controllers.movement.mover import Mover, Superseded
 from sharder.controllers.movement.parent_transfer import ParentTransfer
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import ObjectKey, Part, read
+from sharder.controllers.scope import Part, read
 from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.movement.desired import directed_of
@@ -36,11 +37,6 @@ class Handover:
         self._failures = mover.failures
         self._pending = pending
 
-    def forget(self, whole: Part) -> None:
-        """Forget a resource that was removed from the ring."""
-        self._failures.forget(whole)
-        self._mover.table.forget(whole)
-
     async def carry_over(self, part: Part) -> float | None:
         """Move all due objects; return the seconds until the next one is due.
 
@@ -49,21 +45,11 @@ class Handover:
         """
         snapshot = self._ports.cache.snapshot(part.ring)
         if snapshot is None or part.resource not in snapshot.roles:
-            self.forget(part.whole)
+            self._failures.forget(part.whole)
             return None
-        refs = self._pending.take(part)
-        left = dict.fromkeys(refs, ACKNOWLEDGED_SECONDS)
-        try:
-            left = await self._move(snapshot, part, refs) if refs else {}
-        except Superseded:
-            if self._ports.cache.snapshot(part.ring) is snapshot:
-                # There is no newer snapshot: we lost leadership, or do not see the Leases.
-                left = dict.fromkeys(refs, AGAIN_SECONDS)
-        except ApiError:
-            left = dict.fromkeys(refs, READ_BACKOFF.base)
-            raise
-        finally:
-            self._pending.finish(part, refs, left)
+        with suppress(Superseded):  # we lost leadership, or do not see the Leases
+            due = self._pending.due(part)
+            await self._pending.work(part, due, partial(self._move, snapshot, part))
         return self._pending.next_in(part)
 
     async def rescue(
@@ -77,18 +63,16 @@ class Handover:
         Raises:
             Superseded: we lost leadership, or the ring has changed.
         """
-        key = Part(snapshot.name, resource.id)
-        refs = set(self._pending.start(key, [obj.metadata.ref for obj in found]))
-        left = dict[ObjectRef, float]()
+        objects = {obj.metadata.ref: obj for obj in found}
+
+        def move(refs: Collection[ObjectRef]) -> Awaitable[dict[ObjectRef, float]]:
+            return self._transfer(snapshot, resource, [objects[ref] for ref in refs])
+
         try:
-            mine = [obj for obj in found if obj.metadata.ref in refs]
-            left = await self._transfer(snapshot, resource, mine)
+            return await self._pending.work(Part(snapshot.name, resource.id), objects, move)
         except ApiError as error:
             self._mover.written.failed(snapshot.name, error)
-            left = dict.fromkeys(refs, READ_BACKOFF.base)
-        finally:
-            self._pending.finish(key, refs, left)
-        return left
+            return objects
 
     async def _move(
         self, snapshot: RingSnapshot, part: Part, refs: Collection[ObjectRef]
@@ -98,8 +82,7 @@ class Handover:
         backing_off = {ref: self._failures.wait(part.key(ref)) for ref in refs}
         left = {ref: seconds for ref, seconds in backing_off.items() if seconds > 0}
         resource = await mover.objects.find(part.resource)
-        due = DueObjects(snapshot, part, resource, mover)
-        found = await due.read([ref for ref in refs if ref not in left])
+        found = await self._due(snapshot, part, resource, [ref for ref in refs if ref not in left])
         if not mover.takes:  # all replicas agree where these go
             unassigned = [obj for obj in found if snapshot.owner_of(obj) is None]
             found = [obj for obj in unassigned if directed_of(snapshot, obj)]
@@ -117,77 +100,73 @@ class Handover:
         transfer = ParentTransfer(snapshot, resource, self._mover)
         return left | await transfer.run([o for o in found if o.metadata.ref not in left])
 
+    async def _due(
+        self,
+        snapshot: RingSnapshot,
+        part: Part,
+        resource: Resource,
+        refs: Collection[ObjectRef],
+    ) -> list[PartialObject]:
+        """Return the objects that no shard works on, or that failed before.
 
-class DueObjects:
-    """Reads objects of a part, to find those that no shard works on, or that failed before."""
-
-    def __init__(
-        self, snapshot: RingSnapshot, part: Part, resource: Resource, mover: Mover
-    ) -> None:
-        self._snapshot = snapshot
-        self._part = part
-        self._resource = resource
-        self._mover = mover
-        self._failures = mover.failures
-        self._unsettled = dict[ObjectRef, PartialObject | None]()
-        """The objects that need a step; None: it could not be read."""
-
-    async def read(self, refs: Collection[ObjectRef]) -> list[PartialObject]:
-        """Return the objects that need a step; record that the others are settled.
+        The others are settled, except those that could not be read.
 
         Raises:
             ApiError: the objects could not be listed.
         """
-        listed = self._to_list(refs)
-        async with batch(self._mover.limit) as reads:
-            if listed:
-                await reads.add(self._list(listed))
-            for ref in refs:
-                if ref not in listed:
-                    await reads.add(self._read(ref))
-        for ref in refs:
-            if ref not in self._unsettled:
-                self._failures.over(self._key(ref))
-                self._mover.table.settle(self._key(ref))
-        return [obj for obj in self._unsettled.values() if obj is not None]
+        due, role = list[PartialObject](), snapshot.roles[resource.id]
+        found = await self._read(snapshot, part, resource, refs)
+        for key in map(part.key, refs):
+            obj = found.get(key.ref)
+            if (
+                obj
+                and snapshot.selects(obj, role)
+                and (is_stranded(snapshot, obj) or key in self._failures)
+            ):
+                due.append(obj)
+            elif obj or key.ref not in found:
+                self._failures.over(key)
+                self._mover.table.settle(key)
+        return due
 
-    def _to_list(self, refs: Collection[ObjectRef]) -> set[ObjectRef]:
-        """Return the objects to list, not those that failed, which can have an owner.
+    async def _read(
+        self,
+        snapshot: RingSnapshot,
+        part: Part,
+        resource: Resource,
+        refs: Collection[ObjectRef],
+    ) -> dict[ObjectRef, PartialObject | None]:
+        """Return the objects that exist, None for those that could not be read.
 
-        Objects of controlled resources are always read: most of them have no owner label, so the
-        list would be long.
+        Those that failed are not listed, since they can have an owner, nor are objects of
+        controlled resources: most of them have no owner label, so the list would be long.
         """
-        is_listed = self._snapshot.roles[self._resource.id] is not Role.CONTROLLED
-        listed = {ref for ref in refs if is_listed and self._key(ref) not in self._failures}
-        return listed if len(listed) >= LIST_FROM else set()
+        found, objects = dict[ObjectRef, PartialObject | None](), self._mover.objects
+        is_listed = snapshot.roles[resource.id] is not Role.CONTROLLED
+        listed = {ref for ref in refs if is_listed and part.key(ref) not in self._failures}
 
-    async def _list(self, refs: set[ObjectRef]) -> None:
-        labels = stranded_labels(self._snapshot)
-        store = self._mover.objects.of(self._resource, labels, namespace=self._part.namespace)
-        listed = await store.list(lambda obj: obj.metadata.ref in refs)
-        for obj in listed.items:
-            self._note(obj)
+        async def read_one(ref: ObjectRef) -> None:
+            try:
+                found[ref] = await read(objects, resource, ref)
+            except NotFound:
+                pass
+            except (ApiError, InvalidObject) as error:
+                found[ref] = None
+                await self._failures.failed(part.key(ref), _named(resource, ref), error)
 
-    async def _read(self, ref: ObjectRef) -> None:
-        try:
-            self._note(await read(self._mover.objects, self._resource, ref))
-        except NotFound:
-            pass
-        except (ApiError, InvalidObject) as error:
-            self._unsettled[ref] = None
-            about = PartialObject(
-                api_version=self._resource.api_version,
-                kind=self._resource.kind,
-                metadata=ObjectMeta(name=ref.name, namespace=ref.namespace),
-            )
-            await self._failures.failed(self._key(ref), about, error)
+        async with batch(self._mover.limit) as reads:
+            for ref in refs:
+                if len(listed) < LIST_FROM or ref not in listed:
+                    await reads.add(read_one(ref))
+            if len(listed) >= LIST_FROM:
+                labels = stranded_labels(snapshot)
+                store = objects.of(resource, labels, namespace=part.namespace)
+                several = await store.list(lambda obj: obj.metadata.ref in listed)
+                found.update((obj.metadata.ref, obj) for obj in several.items)
+        return found
 
-    def _note(self, obj: PartialObject) -> None:
-        is_needed = (
-            is_stranded(self._snapshot, obj) or self._key(obj.metadata.ref) in self._failures
-        )
-        if is_needed and self._snapshot.selects(obj, self._snapshot.roles[self._resource.id]):
-            self._unsettled[obj.metadata.ref] = obj
 
-    def _key(self, ref: ObjectRef) -> ObjectKey:
-        return self._part.key(ref)
+def _named(resource: Resource, ref: ObjectRef) -> PartialObject:
+    """Return what is known of an object that could not be read."""
+    meta = ObjectMeta(name=ref.name, namespace=ref.namespace)
+    return PartialObject(api_version=resource.api_version, kind=resource.kind, metadata=meta)

@@ -4,7 +4,7 @@ The objects of one part of a ring are handled together, so that their children a
 for many; each object has its own due time (docs/protocol.md, "Moving objects").
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from itertools import islice
 from math import inf
 
@@ -91,33 +91,40 @@ class HandoverQueue:
             self.table.schedule(key, inf)
         self.table.settle(key)
 
-    def take(self, part: Part) -> Collection[ObjectRef]:
-        """Return due objects, not too many at once, which are in work from now on."""
+    def due(self, part: Part) -> Collection[ObjectRef]:
+        """Return due objects, not too many at once."""
         now = self._clock.monotonic()
         if now < self._due_at(part):
             return ()
         due = (ref for ref, record in self.table.of(part, waiting=True) if record.next_at <= now)
-        return self.start(part, tuple(islice(due, self._at_once)))
+        return tuple(islice(due, self._at_once))
 
-    def start(self, part: Part, refs: Iterable[ObjectRef]) -> Collection[ObjectRef]:
-        """Begin the work on objects, whether they wait or not; return those not in work yet."""
-        mine = [ref for ref in refs if not self.table.get(part.key(ref)).in_work]
-        for ref in mine:
-            self.table.schedule(part.key(ref), inf).in_work = True
-        return mine
+    async def work(
+        self,
+        part: Part,
+        refs: Iterable[ObjectRef],
+        move: Callable[[Collection[ObjectRef]], Awaitable[dict[ObjectRef, float]]],
+    ) -> dict[ObjectRef, float]:
+        """Move those objects that are not in work yet.
 
-    def finish(
-        self, part: Part, refs: Iterable[ObjectRef], left: Mapping[ObjectRef, float]
-    ) -> None:
-        """End the work on objects; those in `left` wait again, each for its number of seconds."""
-        for obj in [part.key(ref) for ref in refs]:
-            record = self.table.get(obj)
-            record.in_work = False
-            if obj.ref in left:
-                self.retry(obj, left[obj.ref])
-            elif record.due < inf:  # it was added meanwhile
-                self._add_after(obj, inf)
-            self.table.tidy(obj)
+        Those that `move` returns wait again, each for its number of seconds; all if it fails.
+        """
+        mine = [part.key(ref) for ref in refs if not self.table.get(part.key(ref)).in_work]
+        for key in mine:
+            self.table.schedule(key, inf).in_work = True
+        left = {key.ref: BACKOFF.base for key in mine}
+        try:
+            left = await move(tuple(left)) if mine else {}
+        finally:
+            for key in mine:
+                record = self.table.get(key)
+                record.in_work = False
+                if key.ref in left:
+                    self.retry(key, left[key.ref])
+                elif record.due < inf:  # it was added meanwhile
+                    self._add_after(key, inf)
+                self.table.tidy(key)
+        return left
 
     def next_in(self, part: Part) -> float | None:
         """Return the seconds until an object is due, None if none waits."""
