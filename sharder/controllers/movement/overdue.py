@@ -4,7 +4,6 @@ No object is taken by force: the shard might still work on it (docs/protocol.md,
 """
 
 import logging
-from collections.abc import Callable, Collection
 from itertools import islice
 from typing import NoReturn, TypeAlias
 
@@ -41,8 +40,7 @@ class OverdueDrains:
 
     def of(self, ring: RingName) -> Troubled | None:
         """Return the overdue drains of a ring, None if there are none."""
-        snapshot = self._ports.cache.snapshot(ring)
-        parts = [Part(ring, resource) for resource in (snapshot.roles if snapshot else ())]
+        parts = [part for part in self._table.parts() if part.ring == ring]
         drains = [drain for part in parts for drain in self._of(part)]
         if not drains:
             return None
@@ -60,10 +58,10 @@ class OverdueDrains:
         end = self._ports.clock.monotonic() - timeout
         return [(part.key(ref), seen) for ref, seen in draining.items() if seen.since < end]
 
-    async def run(self, watched: Callable[[], Collection[Part]]) -> NoReturn:
-        """Tell of each overdue drain of the watched resources once, until cancelled."""
+    async def run(self) -> NoReturn:
+        """Tell of each overdue drain once, until cancelled."""
         while True:
-            async for part in in_slices(watched(), self._ports.clock):
+            async for part in in_slices(self._table.parts(), self._ports.clock):
                 drains = self._of(part)
                 untold = (d for d in drains if self._table.get(d[0]).told != d[1].since)
                 for key, seen in islice(untold, MAX_EVENTS):

@@ -16,7 +16,6 @@ from sharder.controllers.scope import ObjectKey, Part
 from sharder.core.movement.budget import Budget
 from sharder.core.movement.release import UNKNOWN, Release
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
-from sharder.runtime.clock import Clock
 
 MAX_REMEMBERED: Final = 10_000
 """Limit on the objects of a ring in each state, about 3 MB: the resync handles the others."""
@@ -149,10 +148,29 @@ class Table:
         records = self.of(part)
         return {ref: seen for ref, record in records if (seen := record.states.get(state))}
 
+    def parts(self) -> list[Part]:
+        """Return the resources that have had such objects."""
+        return [Part(ring, of) for ring, known in self._rings.items() for of in known]
+
     def count(self, ring: RingName, state: State, resource: GroupResource | None = None) -> int:
         """Return the number of objects in a state, of a ring or of one of its resources."""
         known = list(self._rings.get(ring, {}).items())
         return sum(each.counts[state] for of, each in known if resource in {None, of})
+
+    def by_shard(self, part: Part, state: State) -> dict[ShardName, tuple[int, float]]:
+        """Return each shard's objects in a state, and the age of its oldest in seconds.
+
+        Any thread can call this.
+        """
+        since = defaultdict[ShardName, list[float]](list)
+        for seen in self.within(part, state).values():
+            since[seen.shard].append(seen.since)
+        now = self._clock.monotonic()
+        return {shard: (len(times), now - min(times)) for shard, times in since.items()}
+
+    def age(self, part: Part, state: State) -> float:
+        """Return the age of a part's oldest object in a state in seconds, 0 without any."""
+        return max((oldest for _, oldest in self.by_shard(part, state).values()), default=0.0)
 
     def enter(
         self, key: ObjectKey, state: State, shard: ShardName = UNKNOWN, version: str = ""
@@ -230,26 +248,3 @@ class Table:
         if resource not in ring:
             ring[resource] = _Resource(self._clock.monotonic())
         return ring[resource]
-
-
-class Backlog:
-    """The objects of a resource in one state, for metrics; any thread can call this."""
-
-    def __init__(self, table: Table, part: Part, state: State, clock: Clock) -> None:
-        self._table, self._part, self._state, self._clock = table, part, state, clock
-
-    def count(self) -> int:
-        """Return the number of objects."""
-        return self._table.count(self._part.ring, self._state, self._part.resource)
-
-    def age(self) -> float:
-        """Return the age of the oldest object in seconds, 0 without any."""
-        return max((oldest for _, oldest in self.by_shard().values()), default=0.0)
-
-    def by_shard(self) -> dict[ShardName, tuple[int, float]]:
-        """Return the number of each shard's objects, and the age of its oldest in seconds."""
-        since = defaultdict[ShardName, list[float]](list)
-        for seen in self._table.within(self._part, self._state).values():
-            since[seen.shard].append(seen.since)
-        now = self._clock.monotonic()
-        return {shard: (len(times), now - min(times)) for shard, times in since.items()}

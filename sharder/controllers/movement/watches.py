@@ -14,7 +14,7 @@ from sharder.controllers.journal import Backlogs
 from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.object_watch import ObjectWatch
 from sharder.controllers.movement.overdue import OverdueDrains
-from sharder.controllers.movement.table import MAX_REMEMBERED, Backlog, State
+from sharder.controllers.movement.table import MAX_REMEMBERED, State
 from sharder.controllers.ports import BACKOFF, Ports
 from sharder.controllers.scope import Part, Watch, watches_of
 from sharder.core.names import RingName
@@ -70,11 +70,12 @@ class Watches:
 
         A number is None if the limit is reached.
         """
-        main = [key for key in self._main_resources() if key.ring == ring]
+        roles = self._rings.get(ring, _State()).roles.items()
+        main = [part.resource for part, role in roles if role is not Role.CONTROLLED]
         unassigned, draining = (
             None
             if self._table.count(ring, state) >= MAX_REMEMBERED
-            else sum(self._table.count(ring, state, key.resource) for key in main)
+            else sum(self._table.count(ring, state, resource) for resource in main)
             for state in (State.UNASSIGNED, State.DRAINING)
         )
         return Waiting(unassigned, draining)
@@ -87,8 +88,7 @@ class Watches:
             with self._ports.cache.subscribed(subscriber):
                 async with asyncio.TaskGroup() as group:
                     if not self._ports.stands_by:
-                        looking = self.overdue.run(self._main_resources)
-                        group.create_task(looking, name="overdue drains")
+                        group.create_task(self.overdue.run(), name="overdue drains")
                     # One after the other: a namespace can affect a thousand rings.
                     await self._changed.run(partial(self._adjust, group), concurrency=1)
         finally:
@@ -100,10 +100,8 @@ class Watches:
         """Start and stop watches if the ring's scope has changed."""
         snapshot, state = self._ports.cache.snapshot(ring), self._rings.setdefault(ring, _State())
         if snapshot is None:
-            for task in state.tasks.values():
-                task.cancel()
-            for part in list(state.roles):
-                self._drop(state, part)
+            self._see(state, {}, namespaces=set())
+            self._follow(group, state, set())
             del self._rings[ring]
             self._table.forget_ring(ring)
             return
@@ -115,12 +113,17 @@ class Watches:
         if state.scope == scope:
             return
         state.scope = scope
-        wanted = {w for w in watches_of(snapshot) if w.role in self._roles}
+        watches = [watch for watch in watches_of(snapshot) if watch.role in self._roles]
+        roles = {watch.part: watch.role for watch in watches}
+        self._see(state, roles, namespaces={"", *snapshot.namespaces})
+        self._follow(group, state, set(watches))
+
+    def _follow(self, group: asyncio.TaskGroup, state: _State, wanted: set[Watch]) -> None:
+        """Run the wanted watches of a ring, and no others."""
         for watch in state.tasks.keys() - wanted:
             state.tasks.pop(watch).cancel()
-        self._see(snapshot, state)
         for watch in wanted - state.tasks.keys():
-            is_moving = partial(self._is_moving, ring)
+            is_moving = partial(self._is_moving, watch.part.ring)
             running = ObjectWatch(self._ports, self._pending, watch, is_moving).run()
             state.tasks[watch] = group.create_task(running, name=f"watch {watch.part}")
 
@@ -132,49 +135,34 @@ class Watches:
             or self._table.budget(ring).is_handing_over()
         )
 
-    def _main_resources(self) -> list[Part]:
-        """Return the watched main resources of all rings."""
-        return [
-            part
-            for state in self._rings.values()
-            for part, role in state.roles.items()
-            if role is not Role.CONTROLLED
-        ]
-
-    def _see(self, snapshot: RingSnapshot, state: _State) -> None:
-        """Follow each of the ring's resources, and drop all others."""
-        namespaces = {"", *snapshot.namespaces}
-        for part, role in list(state.roles.items()):
-            if snapshot.roles.get(part.resource) is not role:
-                self._drop(state, part)
+    def _see(self, state: _State, roles: dict[Part, Role], *, namespaces: set[str]) -> None:
+        """Follow these resources of a ring, and drop all others."""
+        for part, role in state.roles.items():
+            if roles.get(part) is not role:
+                self._hide(part)
+                self._forget(part)
             for ref, _ in self._table.of(part):
                 if ref.namespace not in namespaces:
                     self._table.leave(part.key(ref), State.UNASSIGNED)
                     self._table.leave(part.key(ref), State.DRAINING)
-        for resource, role in snapshot.roles.items():
-            part = Part(snapshot.name, resource)
-            if part not in state.roles and role in self._roles:
-                state.roles[part] = role
+        before, state.roles = state.roles, roles
+        for part, role in roles.items():
+            if before.get(part) is not role:
                 self._show(part, role)
 
     def _show(self, part: Part, role: Role) -> None:
-        unassigned, draining = (
-            Backlog(self._table, part, state, self._clock)
-            for state in (State.UNASSIGNED, State.DRAINING)
-        )
-        readings = (unassigned.count, unassigned.age, draining.count, draining.age)
-        shown = dict[str, Reading](zip(BACKLOGS, readings, strict=True))
+        of, table, states = part.resource, self._table, (State.UNASSIGNED, State.DRAINING)
+        readings: list[Reading] = []
+        for state in states:
+            readings.append(partial(table.count, part.ring, state, of))
+            readings.append(partial(table.age, part, state))
+        shown = dict(zip(BACKLOGS, readings, strict=True))
         if role is not Role.CONTROLLED:
-            backlogs = Backlogs(unassigned.by_shard, draining.by_shard)
-            self._ports.journal.show_backlogs(part.ring, part.resource, backlogs)
+            backlogs = Backlogs(*(partial(table.by_shard, part, state) for state in states))
+            self._ports.journal.show_backlogs(part.ring, of, backlogs)
             shown["overdue_drains"] = partial(self.overdue.count, part)
         for name, reading in () if self._ports.stands_by else shown.items():
-            self._ports.metrics.gauges[name].show(reading, part.ring, *part.resource)
-
-    def _drop(self, state: _State, part: Part) -> None:
-        del state.roles[part]
-        self._hide(part)
-        self._forget(part)
+            self._ports.metrics.gauges[name].show(reading, part.ring, *of)
 
     def _hide(self, part: Part) -> None:
         if not self._ports.stands_by:
