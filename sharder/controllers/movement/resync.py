@@ -7,6 +7,7 @@ have to move, other passes list all objects.
 """
 
 import logging
+from math import inf
 
 from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
@@ -110,8 +111,7 @@ class Resync:
         self._mover.written.passed(name)
         self._count.passed(name)
         self._ports.on_change(name)
-        usual = self._next_in(name, snapshot.members, rescued=report.moved)
-        return min(usual, done.again_in or usual)
+        return min(done.again_in, self._next_in(name, snapshot.members, rescued=report.moved))
 
     async def read_again(self, part: Part) -> float | None:
         """Pass over one part; return the seconds until the next pass over it, if it needs one."""
@@ -129,7 +129,7 @@ class Resync:
         if part not in done.unread:
             self._unread.forget(part)
         self._count.moved(part.ring)
-        return done.again_in
+        return done.again_in if done.again_in < inf else None
 
     def scope_grew(self, ring: RingName, added: frozenset[str]) -> None:
         """Pass over namespaces that were added to the ring's scope; an empty set does nothing.

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Ite
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import Final
 
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
@@ -53,11 +54,6 @@ remaining drains wait for the next pass (docs/protocol.md, "Budgets")."""
 RETRY_SECONDS: Final = 0.2
 """Seconds between two checks of the budget; an acknowledgement takes about as long."""
 
-MIN_SECONDS, MAX_SECONDS = 1.0, 15.0
-"""Limits of the seconds until the next pass if drains are still deferred at the end of a pass; the
-maximum is as long as after a change, because a pass also rescues objects, which needs no
-budget."""
-
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ListedPart:
@@ -83,8 +79,8 @@ class RingPass:
         self._handover = handover
         self.unread: dict[Part, Unreadable] = {}
         """The parts that could not be read, and the controlled resources that are not served."""
-        self.again_in: float | None = None
-        """Seconds until the next pass can drain more, None if no drain is left to it."""
+        self.again_in = inf
+        """Seconds until the next pass can drain more; infinite if no drain is left to it."""
         self._waits_until: float | None = None
 
     async def run(self, part: Part | None, skips: UnreadParts) -> list[ListedPart]:
@@ -227,8 +223,7 @@ class RingPass:
         budget = self._mover.table.budget(self._snapshot.name)
         while refusal := budget.refusal(shard, limits, leads=True):
             if clock.monotonic() + refusal.seconds > self._waits_until:
-                again = min(max(refusal.seconds, MIN_SECONDS), MAX_SECONDS)
-                self.again_in = min(again, self.again_in or again)
+                self.again_in = min(refusal.seconds, self.again_in)
                 return False
             await clock.sleep(RETRY_SECONDS)
             self._mover.check(self._snapshot)
