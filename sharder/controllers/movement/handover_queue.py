@@ -65,7 +65,10 @@ class HandoverQueue:
         """When an object of a ring last lost its owner."""
 
     def add(self, key: ObjectKey, *, is_released: bool) -> None:
-        """Add an object that a drain released, or an unassigned one."""
+        """Add an object that a drain released, or an unassigned one, if a shard is available."""
+        snapshot = self._cache.snapshot(key.ring)
+        if snapshot is None or not snapshot.members.available:
+            return
         if self.table.get(key).due == inf:
             self._arrived[key.ring] = self._clock.monotonic()
         if is_released:  # so our drain was written, whatever the answer was

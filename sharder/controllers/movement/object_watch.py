@@ -184,11 +184,8 @@ class ObjectWatch:
         return self._table.enter(key, self._state, shard, obj.metadata.resource_version)
 
     def _enqueue(self, refs: Iterable[ObjectRef]) -> None:
-        """Enqueue unassigned objects if there is an available shard."""
-        snapshot = self._snapshot()
-        if self._state is State.UNASSIGNED and snapshot and snapshot.members.available:
-            for ref in refs:
-                self._pending.add(self._part.key(ref), is_released=False)
+        for ref in refs if self._state is State.UNASSIGNED else ():
+            self._pending.add(self._part.key(ref), is_released=False)
 
     def _end(self, ref: ObjectRef, last: PartialObject | None = None) -> None:
         """Record that an object is no longer in the state: it has an owner, or is released.

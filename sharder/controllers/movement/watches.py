@@ -59,11 +59,9 @@ class Watches:
 
     def recheck(self, ring: RingName) -> None:
         """Enqueue all unassigned objects of a ring: there is capacity again."""
-        snapshot = self._ports.cache.snapshot(ring)
         for part in self._rings.get(ring, _State()).roles:
             for ref in self._table.within(part, State.UNASSIGNED):
-                if snapshot is not None and snapshot.members.available:
-                    self._pending.add(part.key(ref), is_released=False)
+                self._pending.add(part.key(ref), is_released=False)
 
     def backlog(self, ring: RingName) -> Waiting:
         """Return the numbers of unassigned and draining main objects of a ring.
