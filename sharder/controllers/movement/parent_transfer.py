@@ -64,15 +64,15 @@ class ParentTransfer:
         todo = [obj for obj in found if self._needs_step(obj)]
         todo.sort(key=lambda obj: self._snapshot.owner_of(obj) is not None)
         children = await self._children(todo)
-        later = dict.fromkeys((obj.metadata.ref for obj in todo), CHANGED_SECONDS)
+        self._left = dict.fromkeys((obj.metadata.ref for obj in todo), CHANGED_SECONDS)
         async with batch(PARENTS_AT_ONCE if children else self._mover.limit) as moves:
             for obj in todo:
                 if not self._mover.is_current(self._snapshot):
                     break
-                del later[obj.metadata.ref]
+                del self._left[obj.metadata.ref]
                 carry = partial(self._carry, obj, children.get(obj.metadata.uid, ()))
                 await moves.add(self._mover.finish(carry))
-        return later | self._left
+        return self._left
 
     def _plan_for(self, obj: PartialObject) -> Decide:
         """Return the plan of an object without children; one that leads others can have some."""
@@ -140,16 +140,10 @@ class ParentTransfer:
             return step.shard if await self._is_still(obj) else None
         if isinstance(step, Send) and gives_up:
             return step.shard
-        goal: ShardName | None = None
-
-        def decide(snapshot: RingSnapshot, now: PartialObject) -> Step:
-            nonlocal goal
-            step = plan_handover(snapshot, now)
-            goal = step.shard if isinstance(step, Send | Assign) else None
-            return ON_ITS_WAY if isinstance(step, Assign) else step
-
-        written = await self._move(obj, decide)
-        return goal if written is ON_ITS_WAY or isinstance(written, Send) else None
+        written = await self._move(obj, _plan_to_send)
+        if written is ON_ITS_WAY:
+            self._leave(obj)
+        return written.shard if isinstance(written, Send) else None
 
     async def _is_still(self, obj: PartialObject) -> bool:
         """Return whether nobody has written the object before its children were listed.
@@ -232,3 +226,9 @@ class ParentTransfer:
 
     def _key(self, obj: PartialObject) -> ObjectKey:
         return ObjectKey(self._snapshot.name, self._main.id, obj.metadata.ref)
+
+
+def _plan_to_send(snapshot: RingSnapshot, obj: PartialObject) -> Step:
+    """Return the step for an object before its children move: it is not assigned yet."""
+    step = plan_handover(snapshot, obj)
+    return ON_ITS_WAY if isinstance(step, Assign) else step
