@@ -9,9 +9,9 @@ the leader does to Leases").
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
@@ -79,20 +79,6 @@ class _HeldLease:
     """Whether one had success."""
 
 
-@dataclass(slots=True)
-class _Hold:
-    """What keeps a shard away while one object is written."""
-
-    checks: list[Callable[[], None]]
-    leases: dict[ObjectRef, _HeldLease] = field(default_factory=dict)
-    is_checked: bool = False
-
-    def check(self) -> None:
-        for each in self.checks:
-            each()
-        self.is_checked = True
-
-
 class LeaseGuard:
     """The Leases that this process holds while it takes objects."""
 
@@ -124,25 +110,45 @@ class LeaseGuard:
         if shard is None:
             yield lambda: None
             return
-        hold = _Hold([partial(self._check_away, snapshot.name, shard)])
-        validity = snapshot.members.validity
-        known = validity.named.get(shard, [])
+        known, tried = snapshot.members.validity.named.get(shard, []), list[bool]()
+        valid = [ref for ref in known if ref not in snapshot.members.validity.problems]
+        async with AsyncExitStack() as holds:
+            held = [await holds.enter_async_context(self._using(ref, tried)) for ref in valid]
+            checks = [each for each in held if each is not None]
+            if len(checks) < max(1, len(known)):
+                checks.append(await self._unheld.confirm(snapshot.ring, shard))
+
+            def check() -> None:
+                self._check_away(snapshot.name, shard)
+                for each in checks:
+                    each()
+                tried.append(True)
+
+            yield check
+
+    @asynccontextmanager
+    async def _using(
+        self, ref: ObjectRef, tried: Collection[object]
+    ) -> AsyncIterator[Callable[[], None] | None]:
+        """Hold one Lease while an object is written; yields a check, None if there is no Lease.
+
+        `tried` is empty if it was decided meanwhile to keep the object.
+        """
+        async with self._locks.setdefault(ref, asyncio.Lock()):
+            if held_lease := await self._fresh(ref):
+                held_lease.users += 1
+        if held_lease is None:
+            yield None
+            return
         try:
-            for ref in known:
-                if ref not in validity.problems:
-                    await self._use(ref, hold)
-            if len(hold.leases) < max(1, len(known)):
-                hold.checks.append(await self._unheld.confirm(snapshot.ring, shard))
-            yield hold.check
-            if hold.is_checked:  # else it was decided meanwhile to keep the object
-                for ref, held_lease in hold.leases.items():
-                    held_lease.useful = True
-                    self._resting.pop(ref, None)
+            yield partial(self._check, ref, held_lease)
+            if tried:
+                held_lease.useful = True
+                self._resting.pop(ref, None)
         finally:
-            for held_lease in hold.leases.values():
-                held_lease.users -= 1
-                held_lease.tried |= hold.is_checked
-                held_lease.used = self._clock.monotonic()
+            held_lease.users -= 1
+            held_lease.tried |= bool(tried)
+            held_lease.used = self._clock.monotonic()
 
     async def finish(self, work: Callable[[], Coroutine[None, None, object]]) -> None:
         """Do `work`; if we are cancelled, it can end, and no Lease is released before."""
@@ -176,15 +182,6 @@ class LeaseGuard:
             # If this were raised, it would replace the cancellation.
             fields = {"object": ", ".join(map(str, self._held)), "why": "no answer in time"}
             _log.info("leases not released before shutdown, will expire", extra=fields)
-
-    async def _use(self, ref: ObjectRef, hold: _Hold) -> None:
-        """Hold one Lease, if it exists."""
-        async with self._locks.setdefault(ref, asyncio.Lock()):
-            held_lease = await self._fresh(ref)
-            if held_lease is not None:
-                held_lease.users += 1
-                hold.leases[ref] = held_lease
-                hold.checks.append(partial(self._check, ref, held_lease))
 
     def _check_away(self, ring: RingName, shard: ShardName) -> None:
         """Check that the shard was not seen since; a ring's members change at a limited rate."""
