@@ -77,18 +77,31 @@ class Handover:
     async def _move(
         self, snapshot: RingSnapshot, part: Part, refs: Collection[ObjectRef]
     ) -> dict[ObjectRef, float]:
-        """Move the objects one step; return the objects that wait, and for how many seconds."""
-        mover = self._mover
-        backing_off = {ref: self._failures.wait(part.key(ref)) for ref in refs}
-        left = {ref: seconds for ref, seconds in backing_off.items() if seconds > 0}
+        """Move the objects one step that no shard works on, or that failed before.
+
+        The others are settled, except those that could not be read.  Returns the objects that
+        wait, and for how many seconds.
+        """
+        mover, role, due = self._mover, snapshot.roles[part.resource], list[PartialObject]()
+        waits = ((ref, self._failures.wait(part.key(ref))) for ref in refs)
+        left = {ref: seconds for ref, seconds in waits if seconds > 0}
+        tried = [ref for ref in refs if ref not in left]
         resource = await mover.objects.find(part.resource)
-        found = await self._due(snapshot, part, resource, [ref for ref in refs if ref not in left])
+        found = await self._read(snapshot, part, resource, tried)
+        for key in map(part.key, tried):
+            obj = found.get(key.ref)
+            is_needed = obj is not None and (is_stranded(snapshot, obj) or key in self._failures)
+            if obj is not None and is_needed and snapshot.selects(obj, role):
+                due.append(obj)
+            elif obj is not None or key.ref not in found:
+                self._failures.over(key)
+                mover.table.settle(key)
         if not mover.takes:  # all replicas agree where these go
-            unassigned = [obj for obj in found if snapshot.owner_of(obj) is None]
-            found = [obj for obj in unassigned if directed_of(snapshot, obj)]
-        if snapshot.roles[resource.id] is not Role.CONTROLLED:
-            return left | await self._transfer(snapshot, resource, found)
-        children = [(resource, obj) for obj in found]
+            unassigned = [obj for obj in due if snapshot.owner_of(obj) is None]
+            due = [obj for obj in unassigned if directed_of(snapshot, obj)]
+        if role is not Role.CONTROLLED:
+            return left | await self._transfer(snapshot, resource, due)
+        children = [(resource, obj) for obj in due]
         return left | await ChildrenFollower(snapshot, mover).run(children)
 
     async def _transfer(
@@ -99,35 +112,6 @@ class Handover:
         left = {ref: seconds for ref, seconds in waits.items() if seconds > 0}
         transfer = ParentTransfer(snapshot, resource, self._mover)
         return left | await transfer.run([o for o in found if o.metadata.ref not in left])
-
-    async def _due(
-        self,
-        snapshot: RingSnapshot,
-        part: Part,
-        resource: Resource,
-        refs: Collection[ObjectRef],
-    ) -> list[PartialObject]:
-        """Return the objects that no shard works on, or that failed before.
-
-        The others are settled, except those that could not be read.
-
-        Raises:
-            ApiError: the objects could not be listed.
-        """
-        due, role = list[PartialObject](), snapshot.roles[resource.id]
-        found = await self._read(snapshot, part, resource, refs)
-        for key in map(part.key, refs):
-            obj = found.get(key.ref)
-            if (
-                obj
-                and snapshot.selects(obj, role)
-                and (is_stranded(snapshot, obj) or key in self._failures)
-            ):
-                due.append(obj)
-            elif obj or key.ref not in found:
-                self._failures.over(key)
-                self._mover.table.settle(key)
-        return due
 
     async def _read(
         self,
@@ -140,6 +124,9 @@ class Handover:
 
         Those that failed are not listed, since they can have an owner, nor are objects of
         controlled resources: most of them have no owner label, so the list would be long.
+
+        Raises:
+            ApiError: the objects could not be listed.
         """
         found, objects = dict[ObjectRef, PartialObject | None](), self._mover.objects
         is_listed = snapshot.roles[resource.id] is not Role.CONTROLLED
