@@ -64,9 +64,10 @@ class Handover:
             Superseded: we lost leadership, or the ring has changed.
         """
         objects = {obj.metadata.ref: obj for obj in found}
+        transfer = ParentTransfer(snapshot, resource, self._mover)
 
         def move(refs: Collection[ObjectRef]) -> Awaitable[dict[ObjectRef, float]]:
-            return self._transfer(snapshot, resource, [objects[ref] for ref in refs])
+            return transfer.run([objects[ref] for ref in refs])
 
         try:
             return await self._pending.work(Part(snapshot.name, resource.id), objects, move)
@@ -100,18 +101,9 @@ class Handover:
             unassigned = [obj for obj in due if snapshot.owner_of(obj) is None]
             due = [obj for obj in unassigned if directed_of(snapshot, obj)]
         if role is not Role.CONTROLLED:
-            return left | await self._transfer(snapshot, resource, due)
+            return left | await ParentTransfer(snapshot, resource, mover).run(due)
         children = [(resource, obj) for obj in due]
         return left | await ChildrenFollower(snapshot, mover).run(children)
-
-    async def _transfer(
-        self, snapshot: RingSnapshot, resource: Resource, found: Collection[PartialObject]
-    ) -> dict[ObjectRef, float]:
-        """Move main objects, except those that wait until their last shard has stopped."""
-        waits = {obj.metadata.ref: self._mover.wait(snapshot, resource, obj) for obj in found}
-        left = {ref: seconds for ref, seconds in waits.items() if seconds > 0}
-        transfer = ParentTransfer(snapshot, resource, self._mover)
-        return left | await transfer.run([o for o in found if o.metadata.ref not in left])
 
     async def _read(
         self,

@@ -55,16 +55,25 @@ class ParentTransfer:
     async def run(self, found: Collection[PartialObject]) -> dict[ObjectRef, float]:
         """Move each of the current objects one step; a failure holds back only this object.
 
-        Those without owner are first: some wait since an earlier transfer was superseded.
+        An object waits until its last shard has stopped.  Those without owner are first: some wait
+        since an earlier transfer was superseded.
 
         Returns:
             The objects that wait, and for how many seconds.  If the ring changes, what has begun
             is finished, by the changed ring, and the others wait for another transfer.
         """
-        todo = [obj for obj in found if self._needs_step(obj)]
+        todo = list[PartialObject]()
+        for obj in found:
+            seconds = self._mover.wait(self._snapshot, self._main, obj)
+            if seconds > 0:
+                self._left[obj.metadata.ref] = seconds
+            elif isinstance(self._mover.plan(self._snapshot, obj, self._plan_for(obj)), Keep):
+                self._failures.over(self._key(obj))
+            else:
+                todo.append(obj)
         todo.sort(key=lambda obj: self._snapshot.owner_of(obj) is not None)
         children = await self._children(todo)
-        self._left = dict.fromkeys((obj.metadata.ref for obj in todo), CHANGED_SECONDS)
+        self._left |= dict.fromkeys((obj.metadata.ref for obj in todo), CHANGED_SECONDS)
         async with batch(PARENTS_AT_ONCE if children else self._mover.limit) as moves:
             for obj in todo:
                 if not self._mover.is_current(self._snapshot):
@@ -77,12 +86,6 @@ class ParentTransfer:
     def _plan_for(self, obj: PartialObject) -> Decide:
         """Return the plan of an object without children; one that leads others can have some."""
         return plan_owned if self._leads and not is_stranded(self._snapshot, obj) else plan_main
-
-    def _needs_step(self, obj: PartialObject) -> bool:
-        step = self._mover.plan(self._snapshot, obj, self._plan_for(obj))
-        if isinstance(step, Keep):
-            self._failures.over(self._key(obj))
-        return not isinstance(step, Keep)
 
     async def _children(self, todo: Collection[PartialObject]) -> Mapping[str, Sequence[Child]]:
         led = [obj for obj in todo if self._leads and is_stranded(self._snapshot, obj)]
