@@ -28,8 +28,9 @@ IN_A_ROW: Final = 5
 PROBE_SECONDS: Final = 8.0
 """Longest time between two writes to such a part."""
 
-STUBBORN_SECONDS: Final = 5.0
-"""Seconds of failing after which a parent no longer waits for a child: three attempts or four."""
+STUBBORN_SECONDS: Final = 2.5
+"""Seconds of failing after which a parent no longer waits for a child: by the back-off a second
+attempt is earlier, and a third one is not."""
 
 REPEAT_SECONDS: Final = 60.0
 """Seconds between two log lines about objects of one resource that fail in the same way."""
