@@ -2,18 +2,19 @@
 
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
-from typing import TypeVar, overload
+from typing import NoReturn, TypeVar, overload
 
 import msgspec
 from typing_extensions import deprecated
 
 from sharder.core.api.meta import Json
-from sharder.core.errors import ApiError, ConfigError, Conflict
+from sharder.core.errors import ApiError, ConfigError, Conflict, LeaseLost, SharderError
 from sharder.core.names import ObjectRef, RingName, ShardName, parse_resource
 from sharder.sdk.children import Children
 from sharder.sdk.documents import with_condition
-from sharder.sdk.reads.owned import Permit
+from sharder.sdk.reads.owned import NotOwned
 from sharder.sdk.resource_context import ResourceContext
+from sharder.shard.identity import Ownership
 from sharder.shard.objects import Body, Document, OwnMeta, OwnObject, decode, document, guarded
 
 T = TypeVar("T")
@@ -29,12 +30,15 @@ class Request:
     """
 
     def __init__(self, meta: OwnMeta, context: ResourceContext) -> None:
-        self._ref = ref = meta.ref
+        self._ref, self._uid = meta.ref, meta.uid
         self._meta = meta
         self._read: msgspec.Raw | None = None
         """The object as this request last read or wrote it."""
         self._context = context
-        self.permit = Permit(context.owned, ref, meta.uid, holds_lease=context.holds_lease)
+        self.has_ended = False
+        """Whether the reconcile has ended, and with it the permission to act."""
+        self.was_refused = False
+        """Whether a check has failed, so that a failure of the reconcile is no error."""
 
     @property
     def ref(self) -> ObjectRef:
@@ -235,7 +239,23 @@ class Request:
 
     def check(self) -> None:
         """Raise `LeaseLost` or `NotOwned` unless this shard can act on the object now."""
-        self.permit.check(self._meta)
+        if not self._context.holds_lease():
+            self._refuse(LeaseLost, "must not act: its Lease was not renewed")
+        if self.has_ended:
+            self._refuse(NotOwned, "must not act: the reconcile has ended")
+        for meta in (self._context.owned.get(self._ref), self._meta):
+            self._require_ours(meta)
+
+    def _require_ours(self, meta: OwnMeta | None) -> None:
+        """Raise `NotOwned` unless `meta` is a state in which this shard owns the object."""
+        if meta is None or meta.uid != self._uid:
+            self._refuse(NotOwned, "no longer has it, or it was deleted")
+        if self._context.identity.ownership_of(meta) is not Ownership.OURS:
+            self._refuse(NotOwned, "does not own it, or has to release it")
+
+    def _refuse(self, error: type[SharderError], why: str) -> NoReturn:
+        self.was_refused = True
+        raise error(f"{self._ref}: shard {self.shard} {why}")
 
     @property
     def _children(self) -> Children:
@@ -255,7 +275,7 @@ class Request:
         except Conflict:
             with suppress(ApiError):
                 now = await self._context.main.documents.get(self._ref)
-                self.permit.require_ours(decode(now, OwnObject).metadata)
+                self._require_ours(decode(now, OwnObject).metadata)
             raise
 
     def _refresh(self, raw: msgspec.Raw) -> None:

@@ -83,7 +83,7 @@ class Runner:
                 result = Result.ERROR
                 await self._fail(request, error)
         finally:
-            request.permit.close()
+            request.has_ended = True
             self._measure(result, clock.monotonic() - began)
             why = str(result)
             _log.info("reconcile ended", extra=self._context.fields(request.ref, why=why))
@@ -115,7 +115,7 @@ class Runner:
         """Return the seconds until the next run if it is no failure, because of the object."""
         ref = request.ref
         is_ours = self._context.owned.ownership(ref) is Ownership.OURS
-        if is_ours and not request.permit.was_refused:
+        if is_ours and not request.was_refused:
             return None
         why = str(error) or repr(error)
         _log.info("reconcile cancelled: %s", why, extra=self._context.fields(ref, error=why))

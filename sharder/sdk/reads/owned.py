@@ -5,10 +5,9 @@ are never stored.
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from typing import NoReturn
+from collections.abc import Iterator
 
-from sharder.core.errors import LeaseLost, SharderError
+from sharder.core.errors import SharderError
 from sharder.core.names import ObjectRef
 from sharder.ports import Changed, Event, Listed, Removed
 from sharder.sdk.reads.collection import Handoff
@@ -95,47 +94,3 @@ class OwnedObjects:
             text = "predicate failed, reconciling: %s: %r"
             _log.warning(text, new.ref, error, exc_info=True, extra=fields)
             return True
-
-
-class Permit:
-    """The permission to act on one object; it ends with the reconcile."""
-
-    def __init__(
-        self, owned: OwnedObjects, ref: ObjectRef, uid: str, *, holds_lease: Callable[[], bool]
-    ) -> None:
-        self._owned = owned
-        self._ref = ref
-        self._uid = uid
-        self._holds_lease = holds_lease
-        self._is_open = True
-        self.was_refused = False
-        """Whether a check has failed, so that a failure of the reconcile is no error."""
-
-    def check(self, seen: OwnMeta) -> None:
-        """Raise unless this shard can act now; `seen` is the object as the request last saw it.
-
-        Raises:
-            LeaseLost: another holder has the Lease, or might have it.
-            NotOwned: the object is draining or has left this shard, or the reconcile has ended.
-        """
-        if not self._holds_lease():
-            self._refuse(LeaseLost, "must not act: its Lease was not renewed")
-        if not self._is_open:
-            self._refuse(NotOwned, "must not act: the reconcile has ended")
-        for meta in (self._owned.get(self._ref), seen):
-            self.require_ours(meta)
-
-    def require_ours(self, meta: OwnMeta | None) -> None:
-        """Raise `NotOwned` unless `meta` is a state in which this shard owns the object."""
-        if meta is None or meta.uid != self._uid:
-            self._refuse(NotOwned, "no longer has it, or it was deleted")
-        if self._owned.identity.ownership_of(meta) is not Ownership.OURS:
-            self._refuse(NotOwned, "does not own it, or has to release it")
-
-    def close(self) -> None:
-        """End the permission."""
-        self._is_open = False
-
-    def _refuse(self, error: type[SharderError], why: str) -> NoReturn:
-        self.was_refused = True
-        raise error(f"{self._ref}: shard {self._owned.identity.shard} {why}")
