@@ -13,11 +13,13 @@ import logging
 from collections.abc import Callable, Mapping, Set
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias
 
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import ApiError, Conflict, LeaseLost, NotFound, Rewound
 from sharder.core.names import GroupResource
+from sharder.kopf.handler_gate import HandlerGate
 from sharder.ports import Changed, Event, Listed, Removed
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Ownership
@@ -56,27 +58,16 @@ class Drains:
         context: ShardContext,
         resource: GroupResource,
         *,
+        gate: HandlerGate,
+        in_kopf: Callable[[Callable[[], object]], object],
         touch: Touch,
-        is_running: Callable[[str], bool],
-        cancel: Callable[[str], None],
-        forget: Callable[[Set[str], str], None],
     ) -> None:
-        """Start nothing yet; see `run`.
-
-        Args:
-            context: The shard's.
-            resource: The resource whose objects are watched.
-            touch: Returns the patch that touches an object.
-            is_running: Whether a handler runs on the object with this uid.
-            cancel: Cancels the handlers and daemons of the object with this uid.
-            forget: Takes the uids of objects that have gone by this resourceVersion.
-        """
+        """Start nothing yet; `in_kopf` lets kopf's event loop call a function soon."""
         self._context = context
+        self._gate = gate
+        self._in_kopf = in_kopf
         self._touch = touch
-        self._is_running = is_running
-        self._cancel = cancel
         self._clock = context.clock
-        self._forget = forget
         self.own = set[str]()
         """The uids of the objects of this shard."""
         self._drains: dict[str, Drain] = {}
@@ -113,7 +104,7 @@ class Drains:
     def _gone(self, uids: Set[str], version: str) -> None:
         for uid in uids:
             self._drains.pop(uid, None)
-        self._forget(uids, version)
+        self._in_kopf(partial(self._gate.forget, uids, version))
 
     def _note(self, obj: PartialObject) -> None:
         uid = obj.metadata.uid
@@ -130,8 +121,8 @@ class Drains:
             for uid, drain in list(self._drains.items()):
                 age = self._clock.monotonic() - drain.since
                 if age >= grace:
-                    self._cancel(uid)
-                if age >= drain.next_touch and not self._is_running(uid):
+                    self._in_kopf(partial(self._gate.cancel, uid))
+                if age >= drain.next_touch and not self._gate.is_running(uid):
                     drain.next_touch = age + min(age / 2, LONGEST_PAUSE)
                     await self._touch_object(drain)
 

@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -142,25 +142,14 @@ class LeaseThread(Workload):
     def _begin(self, context: ShardContext, holder: LeaseHolder) -> Self:
         self._holder = holder
         self._drains = [
-            Drains(
-                context,
-                each,
-                touch=self._touch,
-                is_running=self._gate.is_running,
-                cancel=self._cancel,
-                forget=self._forget,
-            )
+            Drains(context, each, gate=self._gate, in_kopf=self._in_kopf, touch=self._touch)
             for each in self._resources
         ]
         return self
 
-    def _cancel(self, uid: str) -> None:
+    def _in_kopf(self, function: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # kopf's loop has ended
-            self._kopf_loop.call_soon_threadsafe(self._gate.cancel, uid)
-
-    def _forget(self, uids: Set[str], version: str) -> None:
-        with suppress(RuntimeError):  # kopf's loop has ended
-            self._kopf_loop.call_soon_threadsafe(self._gate.forget, uids, version)
+            self._kopf_loop.call_soon_threadsafe(function)
 
     # `Life` uses the following while the Lease is held: this is its `Workload`.
 

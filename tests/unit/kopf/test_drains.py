@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+import operator
 from collections.abc import AsyncIterator, Mapping, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
+from unittest.mock import Mock
 
 import pytest
 
@@ -60,14 +62,9 @@ class Scene:
             clock=self.cluster.clock,
             rng=FixedRng(),
         )
-        drains = Drains(
-            context,
-            SECRETS,
-            touch=touch,
-            is_running=self.running.__contains__,
-            cancel=self.cancelled.append,
-            forget=lambda *gone: self.gone.append(gone),
-        )
+        gate = Mock(is_running=self.running.__contains__, cancel=self.cancelled.append)
+        gate.forget = lambda *gone: self.gone.append(gone)
+        drains = Drains(context, SECRETS, gate=gate, in_kopf=operator.call, touch=touch)
         async with asyncio.TaskGroup() as group:
             task = group.create_task(drains.run())
             await self.cluster.advance(0)
