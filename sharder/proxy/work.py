@@ -12,23 +12,18 @@ from typing_extensions import override
 
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.errors import ApiError, Conflict, NotFound
-from sharder.core.movement.patches import acknowledge
 from sharder.core.names import WATCHES_ANNOTATION, GroupResource
 from sharder.ports import Changed, Event, Listed, Removed
 from sharder.proxy.here import Here, Main
 from sharder.proxy.view import View
-from sharder.runtime.backoff import Backoff
 from sharder.runtime.error_log import Once
 from sharder.runtime.lease_holder import LeaseHolder
 from sharder.runtime.task_pool import race
-from sharder.shard.context import ShardContext
-from sharder.shard.identity import Ownership
+from sharder.shard.context import DRAIN_BACKOFF, ShardContext
 from sharder.shard.lifecycle import Workload
 from sharder.shard.objects import OwnObject, bare
 from sharder.shard.watched import Watched
 
-_BACKOFF: Final = Backoff(base=0.2, cap=30.0)
-"""Seconds between two attempts to release an object, as of a shard with the SDK."""
 _POLL_SECONDS: Final = 0.1
 """Between two looks for what is listed, and for objects that can be released."""
 
@@ -141,19 +136,13 @@ class Work(Workload):
 
     async def _release_one(self, main: Main) -> None:
         """Acknowledge a drain; after a conflict our watch shows the object again."""
-        context, identity, problem = self.context, self.context.identity, ""
+        context, (namespace, name) = self.context, main.ref
         main.tries += 1
-        main.next_try = context.clock.monotonic() + _BACKOFF.delay(main.tries, context.rng)
-        patch = acknowledge(
-            ObjectMeta(resource_version=main.version),
-            owner_label=identity.owner_label,
-            drain_label=identity.drain_label,
-        )
+        main.next_try = context.clock.monotonic() + DRAIN_BACKOFF.delay(main.tries, context.rng)
+        meta = ObjectMeta(name=name, namespace=namespace, resource_version=main.version)
         try:
-            objects = context.objects(context.found[main.resource])
-            written = await objects.patch(main.ref, patch)
-            if identity.ownership_of(written.metadata) is Ownership.DRAINING:
-                problem = "a webhook restored both labels"
+            is_restored = await context.acknowledge(context.found[main.resource], meta)
+            problem = "a webhook restored both labels" if is_restored else ""
         except (Conflict, NotFound):
             return
         except ApiError as error:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from sharder.core.errors import Conflict, LeaseLost
-from sharder.core.movement.patches import acknowledge
 from sharder.core.names import ObjectRef
 from sharder.metrics.collectors import Labels, Reading
 from sharder.ports import Changed, Listed, Removed
@@ -22,14 +21,13 @@ from sharder.runtime.workqueue import WorkQueue
 from sharder.sdk.reads.collection import Collected
 from sharder.sdk.resource_context import ResourceContext
 from sharder.sdk.runner import Runner
+from sharder.shard.context import DRAIN_BACKOFF
 from sharder.shard.identity import Ownership
 
 DRAINS_AT_ONCE: Final = 10
 """How many drains are acknowledged at a time."""
 BACKOFF: Final = Backoff(base=0.1, cap=300.0)
 """Seconds; the sharder has the same cap for objects that fail."""
-DRAIN_BACKOFF: Final = Backoff(base=0.2, cap=30.0)
-"""Seconds; another shard waits, but each retry can be a write that calls every webhook."""
 
 _CAUSES: Final = (
     "either the writer is not the shard (its pod needs the name of the shard, or its "
@@ -205,13 +203,8 @@ class Controller:
         running = self._running.get(ref)
         if running is not None:
             return self._limit(ref, running)
-        identity = self._context.identity
-        patch = acknowledge(
-            meta, owner_label=identity.owner_label, drain_label=identity.drain_label
-        )
         self._require_lease()
-        written = await self._context.main.objects.patch(ref, patch)
-        if identity.ownership_of(written.metadata) is Ownership.DRAINING:
+        if await self._context.shard.acknowledge(self._context.main.resource, meta):
             # The write might cause no event, so keep the object.
             self._log_reverted(ref)
             raise Conflict("a webhook restored both labels")

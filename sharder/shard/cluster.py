@@ -22,7 +22,7 @@ from sharder.shard.identity import Identity
 from sharder.shard.objects import Decode, OwnObject, Whole, own, whole
 
 OwnObjects: TypeAlias = KubeStore[OwnObject] | KubeStore[Whole]
-"""The objects of this shard, to watch, and to patch for an acknowledgement."""
+"""The objects of this shard, to watch."""
 
 Documents: TypeAlias = KubeStore[msgspec.Raw]
 """Whole objects of one resource, undecoded."""

@@ -38,9 +38,8 @@ class Collected:
         self.cache = ObjectCache(self.progress, keep) if keep else None
         selector = context.identity.selector
         self._now = context.objects(resource)
-        self.objects: OwnObjects = cluster.whole(resource, selector) if keep else self._now
-        self.watched = Watched(self.objects, resource, context)
-        """The watch of `objects`."""
+        objects: OwnObjects = cluster.whole(resource, selector) if keep else self._now
+        self.watched = Watched(objects, resource, context)
         self.doubts = 0
         """How many writes had no answer, so that they might have happened at any version."""
         self._context = context
