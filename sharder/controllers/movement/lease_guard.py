@@ -280,8 +280,15 @@ class LeaseGuard:
             self._resting[ref] = _Rest(self._clock.monotonic() + REST.whole(fruitless), fruitless)
         transitions = held_lease.lease.spec.lease_transitions
         spec = structs.replace(held_lease.found, lease_transitions=transitions)
+        lease: Lease | None = held_lease.lease
         try:
-            await self._leases.patch(ref, _written(held_lease.lease, spec))
+            while lease is not None and lease.spec == held_lease.lease.spec:  # it is still ours
+                try:
+                    await self._leases.patch(ref, _written(lease, spec))
+                except Conflict:
+                    lease = await self._read(ref)
+                else:
+                    break
         except ApiError as error:
             fields = {"object": str(ref), "error": str(error)}
             _log.info("failed to release lease", extra=fields)
