@@ -184,8 +184,9 @@ USE_PIN = f'ring demo restored its labels; the object stays on {A}; to move it, 
         (obj(owner=A), obj(owner=A, drain="true")),
         (obj(owner=A, drain="true"), obj(owner=A)),
         (obj(owner=A, drain="true"), obj(drain="true")),
+        (obj(owner=A, drain="true"), obj(owner=C)),
     ],
-    ids=["owner changed", "owner removed", "drain added", "drain removed", "half a release"],
+    ids=["changed", "removed", "drain added", "drain removed", "half a release", "given away"],
 )
 def test_a_person_whose_change_of_labels_is_undone_is_told_how_to_move_the_object(
     old: PartialObject, new: PartialObject
