@@ -251,6 +251,13 @@ async def test_a_lease_is_given_back_though_others_write_it_while_it_is_held(wor
     await world.patch(f"{LEASE_PATH}/p0", {"metadata": {"labels": {"x": "1"}}})
     assert world.lease("p0").spec.holder_identity == SHARDER_IDENTITY
     await eventually(lambda: world.lease("p0").spec.holder_identity == "", within=5)
+    await world.put("t", "p0", SECRETS)
+    await eventually(lambda: world.owner("t", SECRETS) == "p1", within=15)
+    world.refuse(409, "p0", part="leases")
+    await asyncio.sleep(3)
+    await world.put("u", "p0", SECRETS)
+    await asyncio.sleep(20)
+    assert len([c for c in world.calls if c.path.endswith("/leases/p0")]) < 150, "no loop"
 
 
 @staged

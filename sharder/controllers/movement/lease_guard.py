@@ -51,6 +51,10 @@ of ours.  If we took the Lease over, its shard waits until it has not changed fo
 REQUEST_SECONDS = 10.0
 """Seconds, more than the longest time of a write."""
 
+MAX_CONFLICTS = 5
+"""Conflicts in a row after which a Lease is left alone: the API server or a webhook can refuse
+every write so."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -221,7 +225,7 @@ class LeaseGuard:
 
     async def _hold(self, ref: ObjectRef, held_lease: _HeldLease | None) -> _HeldLease | None:
         observed = held_lease or self._cache.membership.observed(ref)
-        lease = None if observed is None else observed.lease
+        lease, conflicts = None if observed is None else observed.lease, 0
         while lease is not None:
             if not is_given_up(lease):
                 self._held.pop(ref, None)
@@ -231,6 +235,8 @@ class LeaseGuard:
             try:
                 held = await self._leases.patch(ref, _written(lease, self._ours(lease)))
             except Conflict:
+                if (conflicts := conflicts + 1) == MAX_CONFLICTS:
+                    raise Unavailable(f"every write of lease {ref} conflicts") from None
                 lease = await self._read(ref)
             except NotFound:
                 break
@@ -281,11 +287,14 @@ class LeaseGuard:
         transitions = held_lease.lease.spec.lease_transitions
         spec = structs.replace(held_lease.found, lease_transitions=transitions)
         lease: Lease | None = held_lease.lease
+        conflicts = 0
         try:
             while lease is not None and lease.spec == held_lease.lease.spec:  # it is still ours
                 try:
                     await self._leases.patch(ref, _written(lease, spec))
                 except Conflict:
+                    if (conflicts := conflicts + 1) == MAX_CONFLICTS:
+                        raise
                     lease = await self._read(ref)
                 else:
                     break
