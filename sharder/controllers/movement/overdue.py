@@ -40,8 +40,7 @@ class OverdueDrains:
 
     def of(self, ring: RingName) -> Troubled | None:
         """Return the overdue drains of a ring, None if there are none."""
-        parts = [part for part in self._table.parts() if part.ring == ring]
-        drains = [drain for part in parts for drain in self._of(part)]
+        drains = [drain for part in self._table.parts(ring) for drain in self._of(part)]
         if not drains:
             return None
         first, _ = min(drains, key=lambda drain: (drain[1].since, drain[0]))

@@ -148,9 +148,10 @@ class Table:
         records = self.of(part)
         return {ref: seen for ref, record in records if (seen := record.states.get(state))}
 
-    def parts(self) -> list[Part]:
-        """Return the resources that have had such objects."""
-        return [Part(ring, of) for ring, known in self._rings.items() for of in known]
+    def parts(self, ring: RingName | None = None) -> list[Part]:
+        """Return the resources that have had such objects, of one ring or of all."""
+        rings = self._rings if ring is None else (ring,)
+        return [Part(name, of) for name in rings for of in self._rings.get(name, ())]
 
     def count(self, ring: RingName, state: State, resource: GroupResource | None = None) -> int:
         """Return the number of objects in a state, of a ring or of one of its resources."""
