@@ -66,13 +66,13 @@ class HandoverQueue:
 
     def add(self, key: ObjectKey, *, is_released: bool) -> None:
         """Add an object that a drain released, or an unassigned one, if a shard is available."""
+        if is_released:  # so our drain was written, whatever the answer was
+            self.table.record(key).not_before = -inf
         snapshot = self._cache.snapshot(key.ring)
         if snapshot is None or not snapshot.members.available:
             return
         if self.table.get(key).due == inf:
             self._arrived[key.ring] = self._clock.monotonic()
-        if is_released:  # so our drain was written, whatever the answer was
-            self.table.record(key).not_before = -inf
         seconds = ACKNOWLEDGED_SECONDS if is_released else UNASSIGNED_SECONDS
         self._add_after(key, self._grace + seconds)
 
