@@ -235,9 +235,8 @@ class LeaseGuard:
             try:
                 held = await self._leases.patch(ref, _written(lease, self._ours(lease)))
             except Conflict:
-                if (conflicts := conflicts + 1) == MAX_CONFLICTS:
-                    raise Unavailable(f"every write of lease {ref} conflicts") from None
-                lease = await self._read(ref)
+                conflicts += 1
+                lease = await self._read(ref, conflicts)
             except NotFound:
                 break
             else:
@@ -271,7 +270,10 @@ class LeaseGuard:
             lease_transitions=known.lease_transitions if is_ours else known.next_transition,
         )
 
-    async def _read(self, ref: ObjectRef) -> Lease | None:
+    async def _read(self, ref: ObjectRef, conflicts: int) -> Lease | None:
+        """Read a Lease after so many conflicts in a row; `Unavailable` if they are too many."""
+        if conflicts == MAX_CONFLICTS:
+            raise Unavailable(f"every write of lease {ref} conflicts")
         try:
             return await self._leases.get(ref)
         except NotFound:
@@ -293,9 +295,8 @@ class LeaseGuard:
                 try:
                     await self._leases.patch(ref, _written(lease, spec))
                 except Conflict:
-                    if (conflicts := conflicts + 1) == MAX_CONFLICTS:
-                        raise
-                    lease = await self._read(ref)
+                    conflicts += 1
+                    lease = await self._read(ref, conflicts)
                 else:
                     break
         except ApiError as error:
